@@ -24,22 +24,29 @@ MOST_OF = 0.8
 """Of a line's samples: then it is part of the loop, or of the function, around it."""
 
 
-EXPECTED = (
-    "mm", "addmm", "bmm", "baddbmm", "matmul", "linear", "mv", "dot", "einsum", "convolution", "conv", "mkldnn", "lstm",
-    "gru", "rnn", "attention", "norm", "embedding", "softmax", "relu", "gelu", "silu", "elu", "tanh", "sigmoid", "mul",
-    "add", "sub", "div", "sum", "mean", "fill", "zero", "pow", "sqrt", "abs", "neg", "min", "max", "threshold", "pool",
-    "dropout", "bernoulli", "loss", "optimizer", "adam", "sgd", "foreach", "fused", "upsample", "grid_sample",
-    "hardtanh", "clamp", "exp", "log",
-)  # fmt: skip
-"""Parts of the names of operations that a model's forward and backward passes and its update are expected to be made
+EXPECTED = frozenset((
+    "mm", "addmm", "bmm", "baddbmm", "addmv", "matmul", "linear", "mv", "dot", "einsum", "conv", "convolution",
+    "mkldnn", "lstm", "gru", "rnn", "attention", "norm", "embedding", "softmax", "logsumexp", "relu", "gelu", "silu",
+    "elu", "selu", "mish", "hardswish", "softplus", "tanh", "sigmoid", "hardtanh", "threshold", "clamp", "pool",
+    "dropout", "bernoulli", "loss", "optimizer", "adam", "adamw", "sgd", "foreach", "fused", "upsample", "grid",
+    "exp", "log", "pow", "sqrt", "rsqrt", "abs", "neg", "min", "max", "amin", "amax", "mul", "add", "sub", "rsub",
+    "div", "addcmul", "addcdiv", "lerp", "sum", "mean", "var", "std", "fill", "zero", "zeros", "square",
+))  # fmt: skip
+"""Words in the names of operations that a model's forward and backward passes and its update are expected to be made
 of. What else fills a line is worth a look."""
+
+UNUSUAL = frozenset(("index", "scatter", "gather", "linalg", "fft", "matrix", "nonzero", "unique", "sort", "segment"))
+"""A name with one of these is none of them, whatever its other words are: index_add, matrix_exp."""
 
 CELLS = ("LSTMCell", "GRUCell", "RNNCell")
 
 LoopValues = tuple[Loop, dict[str, Value | None]]
 ResultValues = tuple[LineResults, dict[str, Value | None]]
 
-TO_TENSOR = ("aten::lift_fresh", "aten::detach_")
+SEVERAL = 1.5
+"""Runs in a step from which on they are told."""
+
+TO_TENSOR = "aten::lift_fresh"
 """What torch.tensor(...) of Python values leaves among the operations."""
 
 
@@ -49,7 +56,7 @@ def facts(view: RecordingView) -> Iterator[Fact]:
     if found is None:
         return
     lines = [line for line in hot_lines(found) if line.share >= LEAST_SHARE]
-    loops, results = _loops(view, found)[:MOST_SUBJECTS], _results(view)[:MOST_SUBJECTS]
+    loops, results = _loops(view, found)[:MOST_SUBJECTS], _results(view, found)[:MOST_SUBJECTS]
     for number, line in enumerate(lines[:MOST_SUBJECTS], 1):
         inside = _around(line, found, loops, results)
         place = Location(line.file, line.line, end_line=line.end_line)
@@ -93,7 +100,7 @@ def _returning(rows: Sequence[FrozenModule], found: LineCosts) -> Iterator[Fact]
     shares = {name: found.share(sum(cost.ms for cost in costs)) for name, costs in inside.items()}
     name = max(shares, key=lambda name: shares[name], default="")
     call = _call(inside[name], found) if name else None
-    yield Fact("frozen.returning_share", RUN, sum(shares.values()), (Location(*call),) if call else ())
+    yield Fact("frozen.returning_share", RUN, shares.get(name, 0.0), (Location(*call),) if call else ())
     if name:
         yield Fact("frozen.returning_module", RUN, collapsed(name))
         yield Fact("frozen.returning_bytes", RUN, sum(row["bytes"] for row in rows if row["name"] == name))
@@ -140,9 +147,9 @@ def _stated(subject: str, place: Location, values: Mapping[str, Value | None]) -
 
 
 def place_name(file: str, line: int, function: str) -> str:
-    """ "sample in dqn.py:70"."""
+    """ "sample (dqn.py:70)", "train.py:12" at module level."""
     where = f"{PurePath(file).name}:{line}"
-    return f"{function} in {where}" if function and function != "<module>" else where
+    return f"{function} ({where})" if function and function != "<module>" else where
 
 
 def _of_line(line: HotLine) -> dict[str, Value | None]:
@@ -158,14 +165,17 @@ def _of_line(line: HotLine) -> dict[str, Value | None]:
         "host_share": host,
         "unusual_share": unusual_share(line) * line.share if line.operations else None,
         "double_share": line.double_share,
-        "runs": line.runs,
+        "runs": line.runs if line.runs is not None and line.runs >= SEVERAL else None,
         "is_entered": line.runs is not None if line.torch_share is not None else None,
         "ops": line.ops,
         "op_us": line.op_us,
         "callee": line.callee or "none",
         "spends": spends(line),
         "is_deep_copy": line.callee.startswith("copy."),
-        "makes_tensors": any(name in TO_TENSOR for name, _ in line.operations) if line.operations else None,
+        # torch.tensor is no Python function: what it converts is no time of a function of a library's.
+        "makes_tensors": any(name == TO_TENSOR for name, _ in line.operations) and not line.callee
+        if line.operations
+        else None,
     }
 
 
@@ -175,19 +185,19 @@ def unusual_share(line: HotLine) -> float:
 
 
 def is_expected(operation: str) -> bool:
-    words = re.split(r"[^a-z0-9]+", re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", operation.split("::")[-1]).lower())
-    return any(word.startswith(part) or word.endswith(part) for word in words for part in EXPECTED)
+    apart = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", operation.split("::")[-1]).lower()
+    words = {re.sub(r"\d+d?$", "", word) for word in re.split(r"[^a-z0-9]+", apart)}
+    return bool(words & EXPECTED) and not words & UNUSUAL
 
 
 def spends(line: HotLine) -> str:
-    """What a line spends its time in, in words: a library function, modules, or operations of torch."""
+    """What a line spends most of its time in: a library's function, Python, or one operation of torch; "" else."""
     if line.torch_share is not None and line.torch_share < 0.5:
-        return f"{line.callee}" if line.callee else "Python"
-    if line.modules and line.operations:
-        return f"module {line.modules[0]}, {_operation(line.operations[0][0])}"
+        return line.callee or "Python"
     if line.operations:
-        return _operation(line.operations[0][0])
-    return line.callee or (f"module {line.modules[0]}" if line.modules else "Python")
+        name, share = line.operations[0]
+        return _operation(name) if share >= 0.5 else ""
+    return line.callee
 
 
 def _operation(name: str) -> str:
@@ -213,7 +223,7 @@ def _loops(view: RecordingView, found: LineCosts) -> list[LoopValues]:
     loops = []
     for loop in sampled["loops"]:
         runs = _iterations(loop, found)
-        if runs is None or runs < 2:
+        if runs is None or runs < 2 or _is_training_loop(loop, found):
             continue
         inside = _inside(loop, found)
         share = found.share(inside.ms)
@@ -225,11 +235,23 @@ def _loops(view: RecordingView, found: LineCosts) -> list[LoopValues]:
     ]
 
 
+def _is_training_loop(loop: Loop, found: LineCosts) -> bool:
+    """Whether batches are fetched in it, beside other work, or weights are updated: accumulation, several updates."""
+    phases = {
+        cost.phase
+        for cost in found.costs
+        for file, line, *_ in cost.seen.frames
+        if cost.seen.count and file == loop["file"] and loop["line"] <= line <= loop["last"]
+    }
+    return "optimizer" in phases or ("data_wait" in phases and len(phases) > 1)
+
+
 def _first(found: tuple[float, Loop, float, _Inside]) -> float:
     return -found[0]
 
 
 def _of_loop(loop: Loop, runs: float, inside: _Inside, share: float, view: RecordingView) -> dict[str, Value | None]:
+    is_cuda = view.recording.device_type == "cuda"
     types = {row["name"]: row["type"] for row in module_names(view)}
     cells = sorted({types[name] for name in inside.modules if types.get(name) in CELLS})
     kinds = {collapsed(name) for name in inside.modules}
@@ -239,7 +261,8 @@ def _of_loop(loop: Loop, runs: float, inside: _Inside, share: float, view: Recor
         "phase": max(inside.phases, key=lambda phase: inside.phases[phase]) if inside.phases else "backward",
         "runs": runs,
         "ops": inside.ops,
-        "op_us": inside.op_ms * 1e3 / inside.ops if inside.ops else None,
+        # On CUDA an operation takes the CPU as long as its launch does, whatever the kernel computes.
+        "op_us": inside.op_ms * 1e3 / inside.ops if inside.ops and not is_cuda else None,
         "is_carried": bool(loop["carried"]),
         "carried": ", ".join(name for name in loop["carried"] if name) or "none",
         "cell": ", ".join(cells) or "none",
@@ -254,7 +277,9 @@ def _iterations(loop: Loop, found: LineCosts) -> float | None:
     traced = found.traced.get(place)
     if traced is None:
         return None
-    return traced.inner_runs if loop["kind"] == "comprehension" else traced.runs
+    if loop["kind"] == "comprehension" and traced.inner_runs is not None:
+        return traced.inner_runs
+    return traced.runs  # Python 3.12 has no frame for most comprehensions
 
 
 def _inside(loop: Loop, found: LineCosts) -> _Inside:
@@ -295,7 +320,7 @@ def _is_inside(loop: Loop, cost: Cost) -> bool:
     return any(file == loop["file"] and first <= line <= loop["last"] for file, line, *_ in cost.seen.frames)
 
 
-def _results(view: RecordingView) -> list[ResultValues]:
+def _results(view: RecordingView, found: LineCosts) -> list[ResultValues]:
     """What gave the same result in each step, or several times within one; of what contains each other the largest."""
     compared = view.recording.lines.get("results") if view.recording.lines else None
     if compared is None:
@@ -304,20 +329,26 @@ def _results(view: RecordingView) -> list[ResultValues]:
     for row in sorted(compared["rows"], key=lambda row: (-row["share"], row["kind"])):
         if row["share"] >= LEAST_SHARE and _is_again(row) and not any(_overlap(row, one, view) for one in chosen):
             chosen.append(row)
-    return [(row, _of_result(row, compared["steps"])) for row in chosen]
+    return [(row, _of_result(row, compared["steps"], _share(row, found))) for row in chosen]
+
+
+def _share(row: LineResults, found: LineCosts) -> float:
+    """Of the window's step; the row's own share is of the live steps, whose batches may have come without a wait."""
+    inside = [cost.ms for cost in found.costs if cost.seen.count and _holds(row, cost.seen.frames)]
+    return found.share(sum(inside)) if inside else row["share"]
 
 
 def _is_again(row: LineResults) -> bool:
     return row["again"] >= row["calls"] > 0 or (row["calls"] >= 2 and row["distinct"] <= 1)
 
 
-def _of_result(row: LineResults, steps: int) -> dict[str, Value | None]:
+def _of_result(row: LineResults, steps: int, share: float) -> dict[str, Value | None]:
     is_constant = row["again"] >= row["calls"]
     kept = 0.0 if is_constant else 1 / row["calls"]
     return {
         "where": place_name(row["file"], row["line"], row["function"]),
-        "share": row["share"],
-        "saved_share": row["share"] * (1 - kept),
+        "share": share,
+        "saved_share": share * (1 - kept),
         "is_constant": is_constant,
         "calls": row["calls"] if row["calls"] > 1 else None,
         "num_steps": steps,

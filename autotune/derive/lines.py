@@ -191,6 +191,12 @@ def _charged(costs: Sequence[Cost], view: RecordingView, statement: Statements) 
         if cost.phase == BACKWARD and cost.seen.frames:
             calls[statement.place(cost.seen.frames[-1])] += cost.seen.count
     called = {place for place, count in calls.items() if count >= 0.2 * sum(calls.values())}
+    # A Python function of the user's that the engine runs is called from the same line as the engine.
+    called -= {
+        statement.place(cost.seen.frames[-1])
+        for cost in costs
+        if cost.phase == BACKWARD and any(statement.place(frame) in called for frame in cost.seen.frames[:-1])
+    }
     nodes = [row for row in recorded["rows"] if row["backward_ns"] and row["file"]] if recorded else []
     total = recorded["backward_ns"] if recorded else 0
     for cost in costs:

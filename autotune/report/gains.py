@@ -33,7 +33,12 @@ def ready_to_apply(report: Report) -> tuple[Recommendation, ...]:
 
 def decisions(report: Report) -> tuple[Recommendation, ...]:
     """The recommendations that the reader has to decide on: they change training, cost something, or are no edits."""
-    return tuple(each for each in report.recommendations if not each.is_free)
+    return tuple(each for each in report.recommendations if not each.is_free and not each.first.rule.is_question)
+
+
+def questions(report: Report) -> tuple[Recommendation, ...]:
+    """What is asked about and not claimed."""
+    return tuple(each for each in report.recommendations if each.first.rule.is_question)
 
 
 def basis(gain: Gain, step: Step | None) -> Basis:

@@ -209,7 +209,7 @@ def test_what_only_waits_longer_is_not_certain(cpu: float, process: float, certa
 def test_the_line_whose_samples_come_late_is_named() -> None:
     early, late = sampled(3, 200, 17.5), sampled(8, 60, 23.0)
     backward = sampled(9, 500, 25.0, phase="backward")
-    assert growth(grown(), samples=(early, late, backward))["place"] == "rank in train.py:8"
+    assert growth(grown(), samples=(early, late, backward))["place"] == "rank (train.py:8)"
 
 
 @pytest.mark.parametrize(("count", "step"), [(7, 30.0), (60, 20.0)], ids=["few samples", "not surely late"])

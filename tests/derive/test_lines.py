@@ -6,7 +6,7 @@ import pytest
 from build import recording, sample, steps
 
 from autotune import catalogue
-from autotune.derive import derive
+from autotune.derive import derive, line_facts
 from autotune.derive.lines import collapsed
 from autotune.derive.recording_view import MS
 
@@ -207,9 +207,9 @@ def test_a_line_says_which_loop_it_is_part_of():
     found = looped()
     inside = {number: facts(found, f"line#{number}") for number in (1, 2, 3)}
     assert {row["line.where"]: row["line.inside"] for row in inside.values()} == {
-        "gate in train.py:30": "loop#1",
-        "main in train.py:11": "loop#1",
-        "main in train.py:14": "",
+        "gate (train.py:30)": "loop#1",
+        "main (train.py:11)": "loop#1",
+        "main (train.py:14)": "",
     }
 
 
@@ -254,7 +254,10 @@ def test_what_gave_the_same_again(row, constant):
 
 def test_repetitions_within_a_step_save_all_but_one():
     found = facts(lines(FOUR, results=[result(20, calls=4.0, again=0)]), "result#1")
-    assert (found["result.share"], found["result.saved_share"]) == (0.3, pytest.approx(0.225))
+    # The share is that of the window's step, not the one of the live steps in the row.
+    share = found["result.share"]
+    assert share == pytest.approx(15 / 65)
+    assert found["result.saved_share"] == pytest.approx(0.75 * share)
 
 
 def frozen(name, *, is_same=True, needs_grad=False):
@@ -312,7 +315,7 @@ def test_of_a_call_and_what_it_calls_the_larger_is_named():
     rows = [result(6, share=0.5), result(20, share=0.4)]
     found = facts(lines(FOUR, results=rows), "run")
     assert found["result.num_seen"] == 1
-    assert facts(lines(FOUR, results=rows), "result#1")["result.share"] == 0.5
+    assert facts(lines(FOUR, results=rows), "result#1")["result.share"] == pytest.approx(20 / 65)
 
 
 def test_modules_that_are_not_trained():
@@ -323,3 +326,70 @@ def test_modules_that_are_not_trained():
     names = [("encoder", "Encoder", True), ("encoder.layers.0", "Linear", True), ("head", "Linear", False)]
     found = facts(lines(samples, modules=names), "run")
     assert (found["frozen.share"], found["frozen.module"]) == (pytest.approx(15 / 65), "encoder")
+
+
+def test_a_function_of_the_users_that_the_engine_calls_keeps_its_time_however_long_it_is():
+    samples = [*FOUR[:3], seen("backward", 7, count=50), seen("backward", 7, (40, "backward", 38), count=50)]
+    operations = [operation(20, 10, backward_ms=20)]
+    found = by_line(table(lines(samples, operations, backward_ms=20)))
+    assert found[40].share == pytest.approx(15 / 65)
+    assert found[20].backward_ms == pytest.approx(15)
+
+
+def training_loop(*phases):
+    samples = [seen("forward", 12, count=30), *(seen(phase, 12, count=3) for phase in phases)]
+    return lines(samples, [operation(12, 4, ops=80)], [(12, 8)], loops=[loop(10, 14, 12)])
+
+
+@pytest.mark.parametrize("phases", [("fetch",), ("optimizer",), ("fetch", "backward")])
+def test_a_loop_that_fetches_batches_or_updates_weights_is_a_training_loop(phases):
+    assert facts(training_loop(*phases), "loop#1") == {}
+
+
+@pytest.mark.parametrize("phases", [(), ("backward",)])
+def test_one_that_does_neither_is_a_loop(phases):
+    assert facts(training_loop(*phases), "loop#1")["loop.runs"] == 8
+
+
+@pytest.mark.parametrize(
+    ("operation", "expected"),
+    [
+        ("aten::addmm", True),
+        ("aten::native_layer_norm", True),
+        ("aten::max_pool2d_with_indices", True),
+        ("aten::_fused_adamw_", True),
+        ("AddmmBackward0", True),
+        ("aten::embedding_dense_backward", True),
+        ("aten::mul", True),
+        ("aten::multinomial", False),
+        ("aten::nonzero", False),
+        ("aten::index_add_", False),
+        ("aten::cumsum", False),
+        ("aten::matrix_exp", False),
+        ("aten::linalg_svd", False),
+        ("aten::copy_", False),
+    ],
+)
+def test_which_operations_a_model_is_expected_to_be_made_of(operation, expected):
+    assert line_facts.is_expected(operation) is expected
+
+
+def test_what_a_line_spends_is_said_only_of_the_larger_part():
+    names = [("aten::sort", 2), ("aten::mm", 3)]
+    assert facts(lines(FOUR, [operation(20, 5, names=names)]), "line#2")["line.spends"] == "torch.mm"
+    names = [("aten::sort", 2), ("aten::mm", 2), ("aten::cat", 1)]
+    assert facts(lines(FOUR, [operation(20, 5, names=names)]), "line#2")["line.spends"] == ""
+
+
+@pytest.mark.parametrize(
+    ("names", "callee", "expected"),
+    [
+        (["aten::lift_fresh", "aten::detach_"], "", True),
+        (["aten::detach_"], "", False),
+        (["aten::lift_fresh"], "lib.simulate", False),
+    ],
+)
+def test_tensors_of_python_values_are_made_by_no_function_of_a_library(names, callee, expected):
+    samples = [seen("forward", 20, callee=callee, count=100)]
+    found = lines(samples, [operation(20, 1, host_ms=50, names=[(name, 1) for name in names])])
+    assert facts(found, "line#1")["line.makes_tensors"] is expected

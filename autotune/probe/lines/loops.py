@@ -13,6 +13,7 @@ if TYPE_CHECKING:
 
     from ..shapes import Row
 
+FILLS = ("append", "add", "extend", "appendleft")
 COMPREHENSIONS = (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
 FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)
 
@@ -61,9 +62,13 @@ def _row(file: str, node: ast.AST) -> Row | None:
 
 
 def _carried(loop: ast.For | ast.While) -> set[str]:
-    """Names that the body reads before it gives them a value, and gives one later: but for sums and lists that grow."""
+    """Names that the body reads before it gives them a value, and gives one later: but for sums.
+
+    A list or an array that an element is put into is read where anything else in the body names it.
+    """
     given = set(_stored(loop.target)) if isinstance(loop, ast.For) else set()
-    stored = {name for statement in loop.body for name in _stored(statement)}
+    filled = {name for statement in loop.body for name in _filled(statement)}
+    stored = {name for statement in loop.body for name in _stored(statement)} | filled
     summed = Counter(name for statement in loop.body for name in _summed(statement))
     reads = Counter(name for statement in loop.body for name in _read(statement))
     sums = {name for name, count in summed.items() if reads[name] == count}  # one that is also used is no mere sum
@@ -85,7 +90,7 @@ def _fed_back(loop: ast.For | ast.While, carried: set[str]) -> set[str]:
     found: set[str] = set()
     for statement in loop.body:
         for each in _within(statement):
-            if isinstance(each, ast.Call) and len(each.args) >= 2:
+            if isinstance(each, ast.Call) and each.args and len(each.args) + len(each.keywords) >= 2:
                 found |= {origin for name in _names(each.args[0]) for origin in comes_of.get(name, ())}
         for each in _within(statement):
             if isinstance(each, ast.Assign):
@@ -96,7 +101,7 @@ def _fed_back(loop: ast.For | ast.While, carried: set[str]) -> set[str]:
 
 
 def _inputs(value: ast.expr) -> set[str]:
-    if isinstance(value, ast.Call) and len(value.args) >= 2:
+    if isinstance(value, ast.Call) and value.args and len(value.args) + len(value.keywords) >= 2:
         return _names(value.args[0])
     return _names(value)
 
@@ -114,11 +119,33 @@ def _stored(node: ast.AST) -> Iterator[str]:
                 yield name
 
 
-def _read(node: ast.AST) -> Iterator[str]:
-    """Names and such attributes that a statement reads, those that it adds to among them."""
+def _filled(node: ast.AST) -> Iterator[str]:
+    """Lists and arrays that a statement puts an element into: `out[i] = y`, `out.append(y)`."""
     for each in _within(node):
+        target = _container(each)
+        if target is not None:
+            yield _dotted(target)
+
+
+def _container(node: ast.AST) -> ast.expr | None:
+    is_element = isinstance(node, ast.Subscript) and isinstance(node.ctx, ast.Store)
+    is_method = isinstance(node, ast.Attribute) and node.attr in FILLS
+    if (is_element or is_method) and isinstance(node, (ast.Subscript, ast.Attribute)) and _dotted(node.value):
+        return node.value
+    return None
+
+
+def _read(node: ast.AST) -> Iterator[str]:
+    """Names and such attributes that a statement reads, those that it adds to among them.
+
+    Not read is a list or an array that an element is put into.
+    """
+    containers = {id(_container(each)) for each in _within(node)}
+    for each in _within(node):
+        if id(each) in containers:
+            continue
         is_added = isinstance(each, ast.AugAssign)
-        target = each.target if isinstance(each, ast.AugAssign) else each
+        target: ast.AST = each.target if isinstance(each, ast.AugAssign) else each
         if isinstance(target, (ast.Name, ast.Attribute)) and (is_added or isinstance(target.ctx, ast.Load)):
             name = _dotted(target)
             if name:

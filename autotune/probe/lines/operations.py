@@ -94,7 +94,7 @@ class LineOperations:
             "backward_ns": table["backward_ns"],
             "rows": ranked[:MOST_ROWS],
             "modules": list(modules.values()),
-            "runs": _runs(trace),
+            "runs": _runs(trace, {line for line, _ in table["places"]}),
             "statements": statements.of_lines((row["file"], row["line"]) for row in ranked[:MOST_ROWS] if row["file"]),
         }
 
@@ -232,9 +232,9 @@ def _site(trace: LineTrace, line: int) -> tuple[str, int, str]:
     return code.co_filename, number, code.co_name
 
 
-def _runs(trace: LineTrace) -> list[Row]:
-    """How often each line began, in all recorded steps, the most frequent first."""
-    ranked = sorted(trace.counts.items(), key=lambda item: -item[1])[:MOST_ROWS]
+def _runs(trace: LineTrace, charged: set[int]) -> list[Row]:
+    """How often each line began, in all recorded steps: of those that are `charged` first, then the most frequent."""
+    ranked = sorted(trace.counts.items(), key=lambda item: (item[0] not in charged, -item[1]))[:MOST_ROWS]
     rows = []
     for line, count in ranked:
         file, number, function = _site(trace, line)

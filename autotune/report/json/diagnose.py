@@ -97,11 +97,12 @@ def _setting(setting: Setting) -> doc.SettingValue:
 
 
 def _verdict(report: Report) -> doc.Bound | None:
-    """What takes the largest part of a step, and the rule whose change saves most."""
+    """What takes the largest part of a step, and the rule whose change saves most; a question saves nothing."""
     if report.step is None:
         return None
     name, share = bound(report, report.step)
-    first = report.evaluation.findings[0].rule.id if report.evaluation.findings else None
+    claims = (finding.rule.id for finding in report.evaluation.findings if not finding.rule.is_question)
+    first = next(claims, None)
     lines = report.step.lines.lines if report.step.lines is not None else ()
     hottest: doc.HottestLine | None = (
         {"file": lines[0].file, "line": lines[0].line, "share": lines[0].share} if lines else None

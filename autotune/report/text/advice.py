@@ -1,4 +1,4 @@
-"""The recommendations in two groups, by the decision that the reader has to make."""
+"""The recommendations in groups, by the decision that the reader has to make."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from autotune.model.finding import Gain, GeneratedScript, Install, Recommendation, SettingChange, needs_decision
 from autotune.model.report import Report
 from autotune.model.rule import Effect
-from autotune.report.gains import decisions, ready_to_apply, saved_time
+from autotune.report.gains import decisions, questions, ready_to_apply, saved_time
 from autotune.report.labels import edit, path, place, words
 from autotune.report.text.layout import StyledLine, spread, to_copy, with_label
 from autotune.report.units import duration, size
@@ -28,6 +28,12 @@ def decision_lines(report: Report, width: int) -> list[StyledLine]:
     """What the reader decides on, or nothing."""
     heading = StyledLine("YOUR DECISION: changes training, costs something, or has to be made by hand", "decide")
     return _group(heading, decisions(report), report, width)
+
+
+def question_lines(report: Report, width: int) -> list[StyledLine]:
+    """What is worth a look and no claim, or nothing."""
+    heading = StyledLine("WORTH A LOOK: no rule knows whether this can be saved", "decide")
+    return _group(heading, questions(report), report, width)
 
 
 def _group(heading: StyledLine, group: Sequence[Recommendation], report: Report, width: int) -> list[StyledLine]:
@@ -50,7 +56,7 @@ def _one(recommendation: Recommendation, report: Report, width: int) -> list[Sty
 def _saved(recommendation: Recommendation, report: Report) -> str:
     gain = recommendation.after or recommendation.gain
     if gain is None:
-        return "gain not estimated" if report.step else ""
+        return "gain not estimated" if report.step and not recommendation.first.rule.is_question else ""
     return saved_time(gain, report) + _after(gain, recommendation)
 
 
@@ -76,7 +82,8 @@ def _advice(recommendation: Recommendation, report: Report, width: int) -> list[
         if finding.location and not recommendation.changes:
             lines += with_label("at", place(finding.location, report.run.folder), width)
         for text in finding.advice:
-            lines += with_label("or" if recommendation.changes else "fix", text, width)
+            label = "or" if recommendation.changes else "ask" if finding.rule.is_question else "fix"
+            lines += with_label(label, text, width)
         lines += _install(finding.install, width) if finding.install else []
         lines += _script(finding.script, report.run.folder, width) if finding.script else []
     return list(dict.fromkeys(lines))

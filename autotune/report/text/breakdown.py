@@ -38,7 +38,8 @@ def lines(report: Report, width: int) -> list[StyledLine]:
     bars: list[StyledLine] = []
     for phase in shown:
         bars.append(_bar(phase, shares[phase], step, _numbers(phase, report)))
-        if phase == "other" and shares[phase] >= FRAMES_FROM and step.lines is None:
+        is_told = any(line.phase_ms.get("other") for line in hot_lines.shown(step))
+        if phase == "other" and shares[phase] >= FRAMES_FROM and not is_told:
             bars += _frames(report, step, width)
     return [
         *_heading(report, step, width),
@@ -100,15 +101,8 @@ def _frames(report: Report, step: Step, width: int) -> list[StyledLine]:
 
 
 def _frame(frame: Frame, report: Report) -> str:
-    return clean(f"{frame.function}, {path(frame.file, report.run.folder)}:{frame.line}{_busy(frame, report)}")
-
-
-def _busy(frame: Frame, report: Report) -> str:
-    """How many of its CPUs the process uses there."""
-    cpus = report.evidence.lookup(RUN, "machine.cpus_per_rank")
-    if frame.busy_cpus is None or not isinstance(cpus, int | float) or cpus < 2:
-        return ""
-    return f" ({frame.busy_cpus:.1f} of {cpus:g} CPUs)"
+    busy = hot_lines.busy_cpus(frame, report)
+    return clean(f"{frame.function}, {path(frame.file, report.run.folder)}:{frame.line}{f' ({busy})' if busy else ''}")
 
 
 def _small_phases(shares: Mapping[str, float], width: int) -> list[StyledLine]:

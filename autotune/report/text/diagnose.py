@@ -33,6 +33,7 @@ _SECTIONS = (
     startup.lines,
     advice.unchanged_lines,
     advice.decision_lines,
+    advice.question_lines,
     device_options.lines,
 )
 _NUM_LIBRARIES = 4

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import PurePath
 
-from autotune.model.report import HotLine, LineTable, Report, Step
+from autotune.model.evidence import RUN
+from autotune.model.report import Frame, HotLine, LineTable, Report, Step
 from autotune.outlet import clean
 from autotune.report.labels import path
 from autotune.report.text.layout import StyledLine, cells, pad, shorten, wrap
@@ -23,13 +25,27 @@ _PLACE = 36
 
 def lines(report: Report, step: Step, width: int) -> list[StyledLine]:
     """A heading and a row for each line; the modules in one paragraph; nothing without stack samples."""
-    if step.lines is None:
+    every = shown(step)
+    if step.lines is None or not every:
         return []
-    shown = [line for line in step.lines.lines if line.share >= SHOWN_FROM][:MOST_LINES]
-    if not shown:
-        return []
-    head = StyledLine("Lines that cost most, with the backward pass of their operations", "heading")
-    return [StyledLine(""), head, *(_row(line, report, width) for line in shown), *_modules(step.lines, width)]
+    is_traced = step.lines.ops is not None
+    head = "Lines that cost most, with the backward pass of their operations" if is_traced else "Lines that cost most"
+    rows = [_row(line, step, report, width) for line in every]
+    return [StyledLine(""), StyledLine(head, "heading"), *rows, *_modules(step.lines, width)]
+
+
+def shown(step: Step) -> list[HotLine]:
+    """The lines that the report names."""
+    every = step.lines.lines if step.lines is not None else ()
+    return [line for line in every if line.share >= SHOWN_FROM][:MOST_LINES]
+
+
+def busy_cpus(frame: Frame, report: Report) -> str:
+    """How many of its CPUs the process uses there: "1.0 of 8 CPUs"; "" where that is not known, or there is one."""
+    cpus = report.evidence.lookup(RUN, "machine.cpus_per_rank")
+    if frame.busy_cpus is None or not isinstance(cpus, int | float) or cpus < 2:
+        return ""
+    return f"{frame.busy_cpus:.1f} of {cpus:g} CPUs"
 
 
 def line_place(line: HotLine, report: Report) -> str:
@@ -38,14 +54,18 @@ def line_place(line: HotLine, report: Report) -> str:
     return clean(f"{where} ({line.function})" if line.function and line.function != "<module>" else where)
 
 
-def _row(line: HotLine, report: Report, width: int) -> StyledLine:
-    place = line_place(line, report)
+def _row(line: HotLine, step: Step, report: Report, width: int) -> StyledLine:
+    """Of the path the name alone: the verdict and the JSON have it whole."""
+    name = clean(f"{PurePath(line.file).name}:{line.line}")
+    place = f"{name} {clean(f'({line.function})')}" if line.function not in ("", "<module>") else name
     if cells(place) > _PLACE:
-        place = shorten(place.partition(" (")[0], _PLACE)
-    return StyledLine(shorten(f"  {percent(line.share):>5}  {pad(place, _PLACE)}  {', '.join(_details(line))}", width))
+        place = shorten(name, _PLACE)
+    return StyledLine(
+        shorten(f"  {percent(line.share):>5}  {pad(place, _PLACE)}  {', '.join(_details(line, step, report))}", width)
+    )
 
 
-def _details(line: HotLine) -> Iterator[str]:
+def _details(line: HotLine, step: Step, report: Report) -> Iterator[str]:
     if line.runs is not None and line.runs >= SEVERAL:
         yield f"{number(line.runs)}x"
     if line.ops and line.op_us is not None:
@@ -54,6 +74,9 @@ def _details(line: HotLine) -> Iterator[str]:
         yield line.operations[0][0].removeprefix("aten::")
     elif line.callee:
         yield line.callee
+    frame = next((one for one in step.other if (one.file, one.line) == (line.file, line.line)), None)
+    if frame is not None and (busy := busy_cpus(frame, report)):
+        yield busy
 
 
 def _modules(table: LineTable, width: int) -> list[StyledLine]:

@@ -41,7 +41,7 @@ def _lead(report: Report) -> str:
     if any(not finding.rule.is_question for finding in report.evaluation.findings):
         return bound
     if report.recommendations:
-        return f"No rule knows what could be saved, but look here: {report.recommendations[0].first.message}. {bound}"
+        return f"No rule fired, but one line is worth a look: {report.recommendations[0].first.message}. {bound}"
     num_passed = len({each.rule.id for each in report.evaluation.passed})
     if num_passed:
         noun = "rule" if num_passed == 1 else "rules"
@@ -64,7 +64,9 @@ def _bound(report: Report, step: Step) -> str:
 def _hottest(report: Report) -> str:
     """The line that costs most, where one was seen; nothing is wrong with it for all that is known."""
     lines = report.step.lines.lines if report.step is not None and report.step.lines is not None else ()
-    return f"The line that costs most: {percent(lines[0].share)} is {line_place(lines[0], report)}." if lines else ""
+    if not lines:
+        return ""
+    return f"The most expensive line, {line_place(lines[0], report)}, takes {percent(lines[0].share)} of each step."
 
 
 def _compute(step: Step) -> str:
@@ -84,8 +86,9 @@ def _first(report: Report) -> str:
     """What saves most, whoever decides on it: the first finding's recommendation."""
     if not report.recommendations:
         return ""
-    found = report.evaluation.findings[0] if report.evaluation.findings else report.recommendations[0].first
-    if found.rule.is_question:
+    findings = report.evaluation.findings or (report.recommendations[0].first,)
+    found = next((each for each in findings if not each.rule.is_question), None)
+    if found is None:
         return ""
     first = next((each for each in report.recommendations if found in each.findings), report.recommendations[0])
     gain = first.gain

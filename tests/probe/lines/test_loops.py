@@ -36,6 +36,12 @@ def rows(tmp_path):
         ("total *= f(x)", []),
         ("total = total + f(x)\n    g(total)", ["total"]),
         ("total += f(total)", ["total"]),
+        ("out[i] = f(x)", []),
+        ("out[i] += f(x)", []),
+        ("ret[t] = r[t] + g * ret[t + 1]", ["ret"]),
+        ("out.append(f(out[-1]))", ["out"]),
+        ("row = []\n    row.append(f(x))\n    rows.append(row)", []),
+        ("self.out.append(f(x))", []),
     ],
 )
 def test_what_an_iteration_takes_over_from_the_one_before(rows, body, carried):
@@ -52,6 +58,8 @@ def test_what_an_iteration_takes_over_from_the_one_before(rows, body, carried):
         ("h = cell(y, h)\n    y = read(h)", ["y"]),
         ("h = cell(emb(h), h)", ["h"]),
         ("h = cell(y, h)\n    y = y + read(h)", ["y"]),
+        ("h = cell(outs[-1], h)\n    outs.append(read(h))", ["outs"]),
+        ("h = cell(y, hx=h)\n    y = read(h)", ["y"]),
     ],
 )
 def test_what_reaches_the_input_of_the_next_iteration(rows, body, fed_back):

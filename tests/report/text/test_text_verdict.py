@@ -4,7 +4,7 @@ import pytest
 from msgspec.structs import replace
 from report_builders import evidence, finding, gain, passed, recommendation, report, rule, run, skipped, step
 
-from autotune.model.report import Frame, Report, Step
+from autotune.model.report import Frame, HotLine, LineTable, Report, Step
 from autotune.report.text import verdict
 
 
@@ -51,6 +51,28 @@ def test_the_frame_of_unknown_time() -> None:
     filled: Step = replace(step(other=6.0, forward=4.0), other=(Frame("a.py", 3, "f", 0.1), Frame("b.py", 5, "g", 0.4)))
     made = report(run=run(), step=filled, passed=passed("DL001"))
     assert said(made).endswith("60 %, is outside the known phases; 40 % is g in b.py:5.")
+
+
+def test_where_nothing_fires_the_most_expensive_line_is_named() -> None:
+    line = HotLine(file="train.py", line=58, end_line=58, function="forward", share=0.62, phase_ms={"forward": 6.2})
+    table = LineTable(lines=(line,), modules=(), known_share=1.0, ops=None, op_us=None)
+    made = report(run=run(), step=replace(step(forward=10.0), lines=table), passed=passed("DL001"))
+    assert said(made).endswith("The most expensive line, train.py:58 (forward), takes 62 % of each step.")
+
+
+def test_a_question_alone_is_said_first_and_is_no_recommendation() -> None:
+    asked = finding(replace(rule("HS001", "line-worth-a-look"), is_question=True), "30 % is spent in f (a.py:3)")
+    made = report(recommendation(1, asked), run=run(), step=step(forward=10.0))
+    text = said(made)
+    assert text.startswith("No rule fired, but one line is worth a look: 30 % is spent in f (a.py:3).")
+    assert "First:" not in text
+
+
+def test_beside_a_claim_the_claim_is_first() -> None:
+    asked = finding(replace(rule("HS001", "line-worth-a-look"), is_question=True), "q")
+    found = finding(rule("CP004", "loop-optimizer"), "m")
+    made = report(recommendation(1, asked), recommendation(2, found), run=run(), step=step(forward=10.0))
+    assert said(made).endswith("First: loop optimizer (CP004).")
 
 
 def test_the_first_recommendation_and_its_basis() -> None:
