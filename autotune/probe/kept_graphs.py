@@ -112,7 +112,8 @@ def _holder(graphs: list[Any], numbers: list[int]) -> Row | None:
             for name, value in _variables(frame):
                 own = [each for each in _tensors(value) if id(each) in known]
                 if own and _is_most(_held(own, numbers), numbers):
-                    return {"name": name, "file": os.path.abspath(frame.f_code.co_filename), "line": frame.f_lineno}
+                    file = os.path.abspath(frame.f_code.co_filename)
+                    return {"name": name, "file": file, "line": call_sites.line_of(frame)}
         frame = frame.f_back
     return None
 

@@ -113,6 +113,14 @@ class Recorder:
         if self.loader >= 0:
             self.loader_backwards[self.loader] = self.loader_backwards.get(self.loader, 0) + 1
 
+    def phase(self) -> str:
+        """What the training thread does now, as another thread sees it; "closure" for the script's own code.
+
+        All that an evaluation does is evaluation, as it is in the events.
+        """
+        stack = self.stack[:]  # the training thread may empty it meanwhile
+        return "evaluation" if "evaluation" in stack else (stack[-1:] or ["closure"])[0]
+
     def is_loading(self) -> bool:
         """Whether a batch is being fetched: modules that are called meanwhile transform data."""
         # A slice, which may be empty: another thread may ask while the last kind ends.

@@ -84,8 +84,7 @@ class StackSampler:
 
     def _take(self, frame: FrameType) -> None:
         passed = self._use.passed(self.spent_ns)
-        # The training thread may empty the stack between two looks at it.
-        kind = (self._session.recorder.stack[-1:] or ["closure"])[0]
+        kind = self._session.recorder.phase()
         phase = "other" if kind == "closure" else kind  # the script's own code
         key = (phase, *describe(frame), *(path(frame) if phase in WITH_PATH else ("", "")))
         self._counts[key] = self._counts.get(key, 0) + 1

@@ -124,7 +124,7 @@ class StartUp:
             detail = _package(leaf) if not by_phase else ""
         if own is None or cause == PROBE:
             return (cause, detail, "", 0, ""), arguments
-        return (cause, detail, own.f_code.co_filename, own.f_lineno, own.f_code.co_name), arguments
+        return (cause, detail, own.f_code.co_filename, call_sites.line_of(own), own.f_code.co_name), arguments
 
     def _known(self, leaf: FrameType, is_certain: bool) -> tuple[str, str, FrameType | None, Row]:
         """(cause, detail, the frame that the user's line is around, arguments); "" where nothing on the stack tells.

@@ -30,7 +30,7 @@ ENOUGH_S = 2.0
 
 LEAST_STEPS = 2
 MANY_STEPS = 200
-"""So many are sampled for a quarter of that time: short scripts shall have steps left for the what-ifs."""
+"""After this many steps a quarter of that time is enough: a short script has steps left for the what-ifs."""
 
 HOT_SHARE = 0.03
 FROZEN_SHARE = 0.1
@@ -46,6 +46,7 @@ class LineSampler:
         self._session = session
         self._steps = 0
         self._counts: dict[tuple[Any, ...], int] = {}
+        self._whole: tuple[dict[tuple[Any, ...], int], int] = {}, 0
         self._modules = session.recorder.modules = ModuleStack()
         self._switch_s = sys.getswitchinterval()
         sys.setswitchinterval(SWITCH_S)
@@ -57,18 +58,20 @@ class LineSampler:
     def on_step(self) -> bool:
         """An optimizer step has ended; whether it was the last one."""
         self._steps += 1
+        self._whole = dict(self._counts), clock.now() - self._began
         enough_s = ENOUGH_S if self._steps < MANY_STEPS else ENOUGH_S / 4
         return self._steps >= LEAST_STEPS and clock.now() - self._began >= enough_s * 1e9
 
     def table(self) -> Row | None:
         """The Recording's `lines.sampled`; None when not one step was whole."""
-        wall = clock.now() - self._began
         self._stop.set()
         self._thread.join(timeout=2.0)
         sys.setswitchinterval(self._switch_s)
         self._session.recorder.modules = None
         if not self._steps:
             return None
+        # What came after the last step is none: the script may have ended there.
+        self._counts, wall = self._whole
         ranked = sorted(self._counts.items(), key=lambda item: -item[1])
         modules = self._modules.rows(self._session)
         rows = [
@@ -126,8 +129,7 @@ class LineSampler:
             frame = sys._current_frames().get(recorder.thread)
             if frame is None:
                 continue
-            # The training thread may empty the stack between two looks at it.
-            kind = (recorder.stack[-1:] or ["other"])[0]
+            kind = recorder.phase()
             key = ("other" if kind == "closure" else kind, *_places(frame), self._modules.innermost())
             del frame  # it would keep the script's local tensors alive
             counts[key] = counts.get(key, 0) + 1
@@ -142,7 +144,7 @@ def _places(frame: FrameType) -> tuple[tuple[tuple[Any, int], ...], str]:
     while each is not None and len(found) < MOST_FRAMES:
         code = each.f_code
         if call_sites.is_user(code.co_filename):
-            found.append((code, each.f_lineno))
+            found.append((code, call_sites.line_of(each)))
         elif not found and not call_sites.is_probe(code.co_filename):
             callee = f"{each.f_globals.get('__name__', '')}.{getattr(code, 'co_qualname', code.co_name)}"
         each = each.f_back

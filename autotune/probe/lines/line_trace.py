@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from typing import Any, Callable
 
 MOST_CHANGES = 1_000_000
-"""A step of more line events is not followed to its end: its table would say too little of its rest."""
+"""Line, call and return events of all recorded steps: with more, no table is made of them."""
 
 
 class LineTrace:
@@ -29,11 +29,13 @@ class LineTrace:
         self.is_cut = False
         self._ids: dict[tuple[CodeType, int], int] = {}
         self._stack: list[tuple[int, int]] = []
+        self._is_on = False
 
     def begin(self) -> None:
         """Trace this thread from here on. Raises RuntimeError where a debugger or a coverage tool traces already."""
         if sys.gettrace() is not None:
             raise RuntimeError("another tool traces this thread")
+        self._is_on = True
         frame: FrameType | None = sys._getframe(1)
         running = []
         while frame is not None:
@@ -47,7 +49,8 @@ class LineTrace:
         sys.settrace(self._on_call)
 
     def end(self) -> None:
-        """No trace any more; frames that still run keep a function that does nothing."""
+        """No trace any more; a suspended generator keeps a function that does nothing."""
+        self._is_on = False
         sys.settrace(None)
         frame: FrameType | None = sys._getframe(1)
         while frame is not None:
@@ -64,7 +67,7 @@ class LineTrace:
         return self._on_event
 
     def _on_event(self, frame: FrameType, event: str, _: object) -> Callable[..., Any] | None:
-        if self.is_cut:
+        if self.is_cut or not self._is_on:
             return None
         mine = id(frame)
         while self._stack and self._stack[-1][0] != mine:
@@ -83,7 +86,7 @@ class LineTrace:
         return self._on_event
 
     def _id(self, frame: FrameType) -> int:
-        key = (frame.f_code, frame.f_lineno)
+        key = (frame.f_code, call_sites.line_of(frame))
         known = self._ids.get(key)
         if known is None:
             known = self._ids[key] = len(self.keys)

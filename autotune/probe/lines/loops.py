@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections import Counter
 
 from .statements import parsed
@@ -13,7 +14,8 @@ if TYPE_CHECKING:
 
     from ..shapes import Row
 
-FILLS = ("append", "add", "extend", "appendleft")
+IN_PLACE = re.compile(r"[a-z]\w*[a-z0-9]_")
+FILLS = ("append", "extend", "appendleft")
 COMPREHENSIONS = (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
 FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)
 
@@ -66,19 +68,38 @@ def _carried(loop: ast.For | ast.While) -> set[str]:
 
     A list or an array that an element is put into is read where anything else in the body names it.
     """
+    body = list(_in_order(loop.body))
     given = set(_stored(loop.target)) if isinstance(loop, ast.For) else set()
-    filled = {name for statement in loop.body for name in _filled(statement)}
-    stored = {name for statement in loop.body for name in _stored(statement)} | filled
-    summed = Counter(name for statement in loop.body for name in _summed(statement))
-    reads = Counter(name for statement in loop.body for name in _read(statement))
+    filled = {name for statement in body for name in _filled(statement)}
+    stored = {name for statement in body for name in _stored(statement)} | filled
+    summed = Counter(name for statement in body for name in _summed(statement))
+    reads = Counter(name for statement in body for name in _read(statement))
     sums = {name for name, count in summed.items() if reads[name] == count}  # one that is also used is no mere sum
     found: set[str] = set()
-    for statement in loop.body:
+    for statement in body:
         for name in _read(statement):
             if name in stored and name not in given:
                 found.add(name)
         given |= set(_stored(statement)) if not isinstance(statement, (ast.If, ast.Try)) else set()
     return found - sums
+
+
+def _in_order(body: Iterable[ast.stmt]) -> Iterator[ast.stmt]:
+    """The statements of a body one after the other, those inside a `with` or an inner loop, too."""
+    for statement in body:
+        if isinstance(statement, (ast.With, ast.AsyncWith)):
+            for item in statement.items:
+                yield _given(item.optional_vars, item.context_expr)
+            yield from _in_order(statement.body)
+        elif isinstance(statement, ast.For):
+            yield _given(statement.target, statement.iter)
+            yield from _in_order(statement.body)
+        else:
+            yield statement
+
+
+def _given(target: ast.expr | None, value: ast.expr) -> ast.stmt:
+    return ast.Assign([target], value) if target is not None else ast.Expr(value)
 
 
 def _fed_back(loop: ast.For | ast.While, carried: set[str]) -> set[str]:
@@ -88,7 +109,7 @@ def _fed_back(loop: ast.For | ast.While, carried: set[str]) -> set[str]:
     """
     comes_of: dict[str, set[str]] = {name: {name} for name in carried}
     found: set[str] = set()
-    for statement in loop.body:
+    for statement in _in_order(loop.body):
         for each in _within(statement):
             if isinstance(each, ast.Call) and each.args and len(each.args) + len(each.keywords) >= 2:
                 found |= {origin for name in _names(each.args[0]) for origin in comes_of.get(name, ())}
@@ -111,12 +132,22 @@ def _names(node: ast.AST) -> set[str]:
 
 
 def _stored(node: ast.AST) -> Iterator[str]:
-    """Names, and attributes of names as "self.state", that get a value in a statement."""
+    """Names, and attributes of names as "self.state", that get a value in a statement, or change in place."""
+    own = _of_comprehensions(node)
     for each in _within(node):
+        name = ""
         if isinstance(each, (ast.Name, ast.Attribute)) and isinstance(each.ctx, ast.Store):
             name = _dotted(each)
-            if name:
-                yield name
+        elif isinstance(each, ast.Attribute) and IN_PLACE.fullmatch(each.attr):
+            name = _dotted(each.value)
+        if name and name not in own:
+            yield name
+
+
+def _of_comprehensions(node: ast.AST) -> set[str]:
+    """Names that live in a comprehension of the statement alone."""
+    targets = [each.target for each in _within(node) if isinstance(each, ast.comprehension)]
+    return {one.id for target in targets for one in ast.walk(target) if isinstance(one, ast.Name)}
 
 
 def _filled(node: ast.AST) -> Iterator[str]:
@@ -140,7 +171,7 @@ def _read(node: ast.AST) -> Iterator[str]:
 
     Not read is a list or an array that an element is put into.
     """
-    containers = {id(_container(each)) for each in _within(node)}
+    containers, own = {id(_container(each)) for each in _within(node)}, _of_comprehensions(node)
     for each in _within(node):
         if id(each) in containers:
             continue
@@ -148,15 +179,17 @@ def _read(node: ast.AST) -> Iterator[str]:
         target: ast.AST = each.target if isinstance(each, ast.AugAssign) else each
         if isinstance(target, (ast.Name, ast.Attribute)) and (is_added or isinstance(target.ctx, ast.Load)):
             name = _dotted(target)
-            if name:
+            if name and name not in own:
                 yield name
 
 
 def _summed(node: ast.AST) -> Iterator[str]:
-    """Names that are only added to: `x += y`, `x = x + y`."""
+    """Names that are only changed by what comes: `x += y`, `x *= y`, `x = x + y`, `x.add_(y)`."""
     for each in _within(node):
         if isinstance(each, ast.AugAssign):
             name = _dotted(each.target)
+        elif isinstance(each, ast.Attribute) and each.attr in ("add_", "sub_", "mul_"):
+            name = _dotted(each.value)
         elif isinstance(each, ast.Assign) and len(each.targets) == 1 and isinstance(each.value, ast.BinOp):
             name = _dotted(each.targets[0])
             sides = [_dotted(side) for side in (each.value.left, each.value.right)]

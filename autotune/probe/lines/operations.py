@@ -45,6 +45,7 @@ class LineOperations:
         self._wanted = 2 if mean_s <= SHORT_S else 1
         self._done = -1
         self._span = (0, 0)
+        self._last_ns = 0
         self._trace: LineTrace | None = None
         self._modules = ModuleStack(keeps_changes=True)
         self._profiler = None
@@ -56,6 +57,7 @@ class LineOperations:
     def on_step(self) -> bool:
         """An optimizer step has ended; whether it was the last one."""
         self._done += 1
+        self._last_ns = time.time_ns()
         if self._done == 0 and self._wanted:
             self._session.recorder.modules = self._modules
             self._trace = LineTrace()
@@ -71,7 +73,7 @@ class LineOperations:
         """The Recording's `lines.operations`; None when no whole step was recorded."""
         profiler, self._profiler = self._profiler, None
         trace, self._trace = self._trace, None
-        span = (self._span[0], time.time_ns())
+        span = (self._span[0], self._last_ns)  # what comes after the last step is none
         self._session.recorder.modules = None
         if trace is not None:
             trace.end()

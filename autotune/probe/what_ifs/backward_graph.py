@@ -41,7 +41,7 @@ class BackwardGraph:
         return numbers[root]
 
     def _note_leaf(self, node: Any, number: int) -> None:
-        tensor = getattr(node, "variable", None)
+        tensor = node.variable if node.name() == "torch::autograd::AccumulateGrad" else None
         if tensor is not None:
             self.leaves[number] = id(tensor)
             self.tensors[id(tensor)] = tensor

@@ -45,6 +45,10 @@ class BatchBuffer:
         """A phase begins: forget what the last one was handed."""
         self._handed = []
 
+    def num_handed(self) -> int:
+        """Batches handed out in this phase."""
+        return len(self._handed)
+
     def are_padded(self) -> bool:
         """Whether the batches are of tokens, with padding in some of them that lengths beside them do not count."""
         rows = [row for _, row in self._batches]

@@ -59,10 +59,10 @@ def are_same_batches(loader: Any) -> bool | None:
         return None
     if any(hasattr(_root(loader.dataset), name) for name in ("set_epoch", "epoch")):
         return None
-    keys: list[Any] = next(iter(loader.batch_sampler), [])[:ITEMS]
     fetch: Callable[[Any], Any] = _MapDatasetFetcher(loader.dataset, True, loader.collate_fn, False).fetch
     began = clock.now()
     try:
+        keys: list[Any] = next(iter(loader.batch_sampler), [])[:ITEMS]
         first = fetch(keys)
         if clock.now() - began > LONG_NS:
             return None

@@ -56,7 +56,9 @@ class NeedlessWork:
     def choices(self, found: Row, rounds: int) -> list[Phase]:
         """Replays without what was found, in turns with those as the script is; a single round would tell nothing."""
         turns: list[Row] = [{}, {"unused_gradients": False}] if found["gradients"] else []
-        if found["float64"] is not None and not found["float64"]["is_asked_for"]:
+        # A recomputation runs where the replay's mode does not reach, and would find float64 again.
+        recomputes = any(kind == "recompute" for kind, *_ in self._session.recorder.events)
+        if found["float64"] is not None and not found["float64"]["is_asked_for"] and not recomputes:
             turns += [{"float64": True}, {"float64": False}]
         return max(LEAST_ROUNDS, rounds) * [("replay_changed", arguments) for arguments in turns]
 

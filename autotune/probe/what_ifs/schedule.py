@@ -27,7 +27,14 @@ BUDGET_SHARE = 2 / 3
 """Of the time limit, what a plan may be expected to take: a changed setting may make steps longer."""
 
 LOOKS: tuple[Phase, ...] = (("profile", {}), ("lines", {}), ("operations", {}), ("results", {}), ("frozen", {}))
+LOOK_STEPS = {"lines": 2, "operations": 3, "results": 5, "frozen": 4}
+"""Steps that each takes at least, the one that was under way among them."""
+
+LOOK_S = {"lines": 2.0}
+"""Seconds that it takes where steps are short."""
+
 LONG_S = 3.0
+"""Steps that take longer are not looked at closer."""
 
 SAME, HALF, DOUBLE, FOUR = 1, 0.5, 2, 4
 WORTH_LOADING_SHARE = 0.02
@@ -64,13 +71,16 @@ def _expected_s(phases: list[Phase], mean_s: float, rounds: int) -> float:
         for name, arguments in phases
         if name not in ("loader_alone", "serialise", *(name for name, _ in LOOKS))
     ]
-    return sum(trained) + loader_test.LOADER_S * sum(name == "loader_alone" for name, _ in phases)
+    looks = sum(max(LOOK_STEPS[name] * mean_s, LOOK_S.get(name, 0.0)) for name, _ in phases if name in LOOK_STEPS)
+    return sum(trained) + looks + loader_test.LOADER_S * sum(name == "loader_alone" for name, _ in phases)
 
 
 def _looks(session: ProbeSession, mean_s: float) -> list[Phase]:
-    """The phases that ask nothing. Of long steps the window's own samples are many enough."""
-    chosen = [phase for phase in LOOKS if phase[0] != "profile" or session.trains_on_cuda()]
-    return [phase for phase in chosen if phase[0] == "profile" or mean_s <= LONG_S]
+    """The phases that ask nothing. Of long steps the window's own samples are many enough, and comparing takes long."""
+    left_out = set() if session.trains_on_cuda() else {"profile"}
+    left_out |= {"lines", "operations"} if mean_s > LONG_S else set()
+    left_out |= {"results", "frozen"} if mean_s > LONG_S / 2 else set()
+    return [phase for phase in LOOKS if phase[0] not in left_out]
 
 
 def _of_rounds(session: ProbeSession, kept: BatchBuffer, rounds: int, mean_s: float) -> list[Phase]:

@@ -2,7 +2,8 @@
 
 A gradient is used when anything but a `zero_grad` reads it before it is cleared: an optimizer, a clip, a logger, the
 script itself. Left out are gradients of parameters in no optimizer, and those that are cleared unread, as far as a
-`detach` would save them. Nothing is left out where a hook waits for gradients, or a graph of the gradients is wanted.
+`detach` would save them. Nothing is left out where a module or a leaf has a hook that waits for gradients, or a graph
+of the gradients is wanted.
 """
 
 from __future__ import annotations
@@ -84,10 +85,10 @@ class GradientWatch:
         backward, native = autograd.backward, tensor_type.grad
 
         def watched(*args: Any, **kwargs: Any) -> Any:
-            if not self._is_mine():
-                return backward(*args, **kwargs)
             if self._inside is not None:  # checkpointing with re-entrant backwards: they take no `inputs`
                 self._inside.is_fixed = True
+                return backward(*args, **kwargs)
+            if not self._is_mine():
                 return backward(*args, **kwargs)
             self._inside = self._note(backward_graph.arguments(args, kwargs))
             try:
@@ -133,7 +134,11 @@ class GradientWatch:
             call.is_fixed = True
         if frame is not None and call.count == 1:
             self._names.look_in(frame)
-        graph = call.graph = BackwardGraph(backward_graph.roots(given["tensors"]))
+        try:
+            graph = call.graph = BackwardGraph(backward_graph.roots(given["tensors"]))
+        except Exception:  # roots of another kind than tensors
+            call.is_fixed = True
+            return call
         for leaf, tensor in graph.tensors.items():
             self._tensors[leaf] = tensor
             self._versions.setdefault(leaf, tensor._version)
@@ -161,14 +166,13 @@ class GradientWatch:
 
     def conclude(self) -> None:
         """Fill `reduced`."""
-        if self._gives_up or self._names.have_backward_hooks():
-            return
-        owned = self._owned()
-        for key, call in self._calls.items():
-            if call.count >= LEAST_SEEN and not call.is_fixed and call.graph is not None:
-                found = self._reduce(call, call.graph, owned)
-                if found is not None:
-                    self.reduced[key] = found
+        if not self._gives_up and not self._names.have_backward_hooks():
+            owned = self._owned()
+            for key, call in self._calls.items():
+                if call.count >= LEAST_SEEN and not call.is_fixed and call.graph is not None:
+                    found = self._reduce(call, call.graph, owned)
+                    if found is not None:
+                        self.reduced[key] = found
         self._calls.clear()
         self._tensors.clear()
 

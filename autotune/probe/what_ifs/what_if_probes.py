@@ -209,16 +209,31 @@ class WhatIfProbes:
         if self._live is None:
             return
         live, self._live = self._live, None
-        table = live.table()
-        if self.current == "frozen" and table is not None and any(row["is_same"] for row in table["rows"]):
-            table["are_same_batches"] = cacheable_items.are_same_batches(self._train_loader())
+        try:
+            table = live.table()
+            if self.current == "frozen" and table is not None and any(row["is_same"] for row in table["rows"]):
+                table["are_same_batches"] = self._are_same_batches()
+        except Exception:  # looking closer shall end no run
+            table = None
+        if self.current == "results" and self._has_repeated_batches(table):
+            table = None
         if self.current == "profile":
             self._session.kernels = table
         elif table is not None:
             self._session.lines[self.current] = table
 
-    def _train_loader(self) -> Any:
-        return self._session.loaders[self._session.train_loader()]["object"]()
+    def _are_same_batches(self) -> bool | None:
+        session, recorder = self._session, self._session.recorder
+        recorder.on = False  # modules that transform the data are no model
+        try:
+            return cacheable_items.are_same_batches(session.loaders[session.train_loader()]["object"]())
+        finally:
+            recorder.on = True
+
+    def _has_repeated_batches(self, table: Row | None) -> bool:
+        """Whether each step got the same of the kept batches: then nothing says what is constant."""
+        handed = self._kept.num_handed()
+        return table is not None and handed > 0 and round(handed / (table["steps"] + 1)) % len(self._kept) == 0
 
     def _record_watched(self) -> None:
         """What was found is tried next."""
@@ -259,7 +274,8 @@ class WhatIfProbes:
         if self.current == "results":
             return ResultComparison(*(self._sampler.hot() if self._sampler is not None else ({}, {})))
         if self.current == "frozen":
-            return FrozenComparison(self._session, self._sampler.frozen() if self._sampler is not None else [])
+            sampler, self._sampler = self._sampler, None  # it holds the modules alive
+            return FrozenComparison(self._session, sampler.frozen() if sampler is not None else [])
         return LineOperations(self._session, self._mean_s())
 
     def _take_back(self) -> None:

@@ -42,10 +42,19 @@ def rows(tmp_path):
         ("out.append(f(out[-1]))", ["out"]),
         ("row = []\n    row.append(f(x))\n    rows.append(row)", []),
         ("self.out.append(f(x))", []),
+        ("h = h.add(x).tanh()", ["h"]),
+        ("y = x.add(b)\n    z = g(x)", []),
+        ("h.mul_(a).add_(x)\n    out.append(h.clone())", ["h"]),
+        ("total.add_(f(x))", []),
+        ("p.mul_(a)", []),
+        ("with autocast():\n        out = m(x)\n        loss = c(out)", []),
+        ("for j in js:\n        y = f(x, j)\n        z = g(y)", []),
+        ("y = sum(f(i) for i in x)", []),
+        ("with autocast():\n        h = m(x, h)", ["h"]),
     ],
 )
 def test_what_an_iteration_takes_over_from_the_one_before(rows, body, carried):
-    (row,) = rows(f"for x in xs:\n    {body}\n")
+    row = rows(f"for x in xs:\n    {body}\n")[0]
     assert (row["kind"], row["carried"]) == ("for", carried)
 
 

@@ -41,11 +41,18 @@ def test_others_do_not(one, other):
     assert mark(one) != mark(other)
 
 
-def test_one_number_of_many_is_noticed():
-    one = torch.zeros(100_000)
-    other = one.clone()
+def test_one_number_of_many_is_noticed_and_so_is_its_place():
+    one, other = torch.zeros(100_000), torch.zeros(100_000)
     other[77_777] = 1.0
     assert mark(one) != mark(other)
+    one[77_778] = 1.0
+    assert mark(one) != mark(other)
+
+
+def test_very_large_results_and_long_lists_are_not_compared(monkeypatch):
+    monkeypatch.setattr(results, "MOST_NUMBERS", 100)
+    assert mark(torch.ones(101)) is None
+    assert mark([1.0] * (results.MOST_ITEMS + 1)) is None
 
 
 @pytest.mark.parametrize("value", [object(), None, [object()], torch.ones(3).to_sparse(), lambda: 0])
