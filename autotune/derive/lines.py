@@ -1,7 +1,7 @@
 """Where the time of a step goes, by the user's lines and by modules.
 
 The phases of the window are exact. What fills each of them is told by stack samples: of live steps after the window,
-which are sampled finely, and where these have none, of the window itself. The time of the backward pass is charged to
+which are sampled finely, and where these have few, of the window as well. The time of the backward pass is charged to
 the lines whose operations made its nodes.
 """
 

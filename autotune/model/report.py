@@ -84,7 +84,7 @@ class HotLine(Struct, frozen=True, kw_only=True):
     """Of the backward pass of the operations that it started."""
 
     runs: float | None = None
-    """How often it runs in a step; None where the steps were not traced, as all that follows."""
+    """How often it runs in a step; None where the steps were not traced, as the counts and shares that follow."""
 
     inner_runs: float | None = None
     """How often the body of its comprehension runs in a step."""

@@ -22,7 +22,7 @@ STEPS = 3
 class FrozenComparison:
     """The outputs of `modules`, held against each other over steps that all get the same batch.
 
-    From its making until `table`; what a module inside another one of them gives is part of that one's output.
+    It compares from when it is made until `table`.
     """
 
     def __init__(self, session: ProbeSession, modules: Sequence[Any]) -> None:

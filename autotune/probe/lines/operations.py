@@ -31,7 +31,7 @@ MOST_NAMES = 4
 BACKWARD = "autograd::engine::evaluate_function: "
 
 NOWHERE = (-1, NONE)
-"""The line and the module, by their ids in the trace and of Python, of what belongs to none."""
+"""The Place of what belongs to no line and no module."""
 
 
 class LineOperations:

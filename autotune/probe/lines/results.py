@@ -1,7 +1,7 @@
 """Which of the user's functions and assignments give the same result again: each is compared over a few live steps.
 
-A step has new data and new weights. What gives the same tensors all the same depends on neither, and need not be
-computed again; nor need what gives the same tensors several times within a step.
+A step has new data and new weights. A result that stays equal depends on neither, and need not be computed again; nor
+need what gives the same tensors several times within a step.
 """
 
 from __future__ import annotations

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from ..shapes import Phase, Row, Undo
 
 WATCHED = 4
-"""Whole steps: what the last one leaves uncleared is not known to be unused."""
+"""Whole steps. A gradient that is left at the end of the last one may still be used."""
 
 LEAST_ROUNDS = 2
 
