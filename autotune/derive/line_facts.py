@@ -24,16 +24,20 @@ MOST_OF = 0.8
 """Of a line's samples: then it is part of the loop, or of the function, around it."""
 
 
-EXPECTED = frozenset((
+MODEL = frozenset((
     "mm", "addmm", "bmm", "baddbmm", "addmv", "matmul", "linear", "mv", "dot", "einsum", "conv", "convolution",
     "mkldnn", "lstm", "gru", "rnn", "attention", "norm", "embedding", "softmax", "logsumexp", "relu", "gelu", "silu",
-    "elu", "selu", "mish", "hardswish", "softplus", "tanh", "sigmoid", "hardtanh", "threshold", "clamp", "pool",
-    "dropout", "bernoulli", "loss", "optimizer", "adam", "adamw", "sgd", "foreach", "fused", "upsample", "grid",
-    "exp", "log", "pow", "sqrt", "rsqrt", "abs", "neg", "min", "max", "amin", "amax", "mul", "add", "sub", "rsub",
-    "div", "addcmul", "addcdiv", "lerp", "sum", "mean", "var", "std", "fill", "zero", "zeros", "square",
+    "elu", "selu", "mish", "hardswish", "softplus", "tanh", "sigmoid", "hardtanh", "threshold", "pool", "dropout",
+    "bernoulli", "loss", "entropy", "optimizer", "adam", "adamw", "sgd", "foreach", "fused", "upsample", "grid",
 ))  # fmt: skip
-"""Words in the names of operations that a model's forward and backward passes and its update are expected to be made
-of. What else fills a line is worth a look."""
+"""Words in the names of operations that a model's forward and backward passes, losses and updates are made of. What
+else fills a line is worth a look."""
+
+ELEMENTWISE = frozenset((
+    "exp", "log", "pow", "sqrt", "rsqrt", "abs", "neg", "square", "clamp", "min", "max", "amin", "amax", "mul", "add",
+    "sub", "rsub", "div", "addcmul", "addcdiv", "lerp", "sum", "mean", "var", "std", "fill", "zero", "zeros",
+))  # fmt: skip
+"""The same inside of a model alone: around it a pass over large tensors, element by element, is worth a look."""
 
 UNUSUAL = frozenset(("index", "scatter", "gather", "linalg", "fft", "matrix", "nonzero", "unique", "sort", "segment"))
 """A name with one of these is none of them, whatever its other words are: index_add, matrix_exp."""
@@ -181,13 +185,14 @@ def _of_line(line: HotLine) -> dict[str, Value | None]:
 
 def unusual_share(line: HotLine) -> float:
     """Of the time of its operations, those that are not among the expected ones."""
-    return sum(share for name, share in line.operations if not is_expected(name))
+    is_in_model = line.phase_ms.get("other", 0.0) < MOST_OF * sum(line.phase_ms.values())
+    return sum(share for name, share in line.operations if not is_expected(name, is_in_model=is_in_model))
 
 
-def is_expected(operation: str) -> bool:
+def is_expected(operation: str, *, is_in_model: bool = True) -> bool:
     apart = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", operation.split("::")[-1]).lower()
     words = {re.sub(r"\d+d?$", "", word) for word in re.split(r"[^a-z0-9]+", apart)}
-    return bool(words & EXPECTED) and not words & UNUSUAL
+    return bool(words & (MODEL | ELEMENTWISE if is_in_model else MODEL)) and not words & UNUSUAL
 
 
 def spends(line: HotLine) -> str:

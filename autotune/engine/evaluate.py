@@ -92,6 +92,7 @@ def _finding(rule: Rule, evidence: Evidence, subject: str) -> Finding:
     changes = changes_of(rule, evidence, subject)
     names = compile_expression(rule.when, rule.limits).names
     places = _places((*names, *_of_files(rule)), evidence, subject)
+    share = evidence.lookup(subject, f"{rule.subject}.share") if rule.is_question else None
     return Finding(
         rule=rule,
         subject=subject,
@@ -100,6 +101,7 @@ def _finding(rule: Rule, evidence: Evidence, subject: str) -> Finding:
         advice=advice_of(rule, evidence, subject),
         location=_location(changes, places, (*names, *_fixed(rule)), evidence, subject),
         places=places,
+        asked_share=share if isinstance(share, float) else None,
     )
 
 

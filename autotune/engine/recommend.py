@@ -17,6 +17,9 @@ Together = Callable[[Sequence[Finding]], Gain | None]
 LEAST_SHARE = 0.02
 """Of the step: a gain of less is within the noise of most runs, and a fault whose gain nobody knows may be more."""
 
+HOPED_PART = 0.5
+"""Of what a question asks about."""
+
 Key = tuple[object, ...]
 Weight = Callable[[Finding], tuple[float, ...]]
 
@@ -102,12 +105,17 @@ def _changes(members: Sequence[Finding]) -> tuple[SettingChange, ...]:
 def _weight(findings: Iterable[Finding]) -> Weight:
     """Sorts findings: the larger gain first, then those without one, then what gains next to nothing; then by severity.
 
-    Gains are held beside each other in seconds where each is known in seconds, and else as shares of the step.
+    Gains are held beside each other in seconds where each is known in seconds, and else as shares of the step. A
+    question stands where it would if a part of what it asks about could be saved.
     """
-    in_seconds = all(each.gain.saved_s is not None for each in findings if each.gain is not None)
+    every = tuple(findings)
+    asks = any(each.asked_share is not None for each in every)
+    in_seconds = not asks and all(each.gain.saved_s is not None for each in every if each.gain is not None)
 
     def weight(finding: Finding) -> tuple[float, float, int]:
         gain, severity = finding.gain, finding.rule.severity.rank
+        if finding.asked_share is not None:
+            return 0.0, -HOPED_PART * finding.asked_share, severity
         if gain is None:
             return 1.0, 0.0, severity
         saved = gain.saved_s if in_seconds and gain.saved_s is not None else gain.share

@@ -105,8 +105,9 @@ class GeneratedScript(Struct, frozen=True):
 class Finding(Struct, frozen=True):
     """A rule that fired for a subject. `advice` are the manual fixes' texts; `location` is where the cause stands.
 
-    `places` are where the files show the first fact that the rule read and that has places (static findings only).
-    `install` and `script` are what its advice needs, and a run tells enough of.
+    `places` are where the first fact that the rule read and that has places shows it.
+    `install` and `script` are what its advice needs, and a run tells enough of. `asked_share`: the part of the
+    step that a question asks about.
     """
 
     rule: Rule
@@ -119,6 +120,7 @@ class Finding(Struct, frozen=True):
     places: tuple[Location, ...] = ()
     install: Install | None = None
     script: GeneratedScript | None = None
+    asked_share: float | None = None
 
     @property
     def effect(self) -> Effect:

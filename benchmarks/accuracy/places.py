@@ -22,6 +22,8 @@ TOLERANCE = 2
 NUM_LINES = 6
 """Rows of the table of lines that count: what a reader takes in."""
 
+PLACE = ("file", "line", "end_line")
+
 QUESTIONS = "HS"
 """The rules of hot spots, by how their ids begin: they ask about a line that costs much, and claim no fault."""
 
@@ -51,16 +53,17 @@ class Judged:
 
 
 def answer(document: measuring.Json | None) -> measuring.Json:
-    """What is scored of a report: {"findings": [{"rule", "file", "line"}], "hottest", "lines"}; {} without one.
+    """What is scored of a report: {"findings": [{"rule", "file", "line", "end_line"}], "hottest", "lines"}.
 
-    A finding without a place has None as its file and line. Reports of older versions have no lines and no hottest one.
+    {} without a report. A finding without a place has None as its file and lines. Reports of older versions have no
+    lines and no hottest one.
     """
     if document is None:
         return {}
     step, verdict = document.get("step") or {}, document.get("verdict") or {}
     return {
         "findings": [
-            {"rule": one["rule"], **{key: (one.get("location") or {}).get(key) for key in ("file", "line")}}
+            {"rule": one["rule"], **{key: (one.get("location") or {}).get(key) for key in PLACE}}
             for one in document["findings"]
         ],
         "hottest": verdict.get("hottest"),

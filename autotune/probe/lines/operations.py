@@ -7,6 +7,7 @@ that made it, and belongs to that operation's line and module.
 
 from __future__ import annotations
 
+import sys
 import time
 from bisect import bisect_right
 
@@ -118,8 +119,7 @@ def tabulate(
     enclosing: list[_Open] = []
     for event in sorted(_within(events, span), key=lambda one: (one.start_ns(), -one.duration_ns())):
         start, length, name, number = event.start_ns(), event.duration_ns(), event.name(), event.sequence_nr()
-        while enclosing and enclosing[-1].end <= start:
-            _close(places, enclosing.pop())
+        _close_before(start, places, enclosing)
         parent = enclosing[-1] if enclosing else None
         is_node = name.startswith(BACKWARD)
         is_inside = parent is not None and parent.is_backward
@@ -132,13 +132,16 @@ def tabulate(
             parent.own_ns -= length
         else:
             place = at.of(start)
+            if "::" not in name:  # a custom autograd Function: code of the user's, in which other lines run
+                if number >= 0:
+                    of_sequence[number] = place
+                continue
             _row(places, place)["ops"] += 1
             _row(places, place)["op_ns"] += length
         if number >= 0 and not is_node and not is_inside:
             of_sequence[number] = place  # the last one that bears a number is the one that made the node
         enclosing.append(_Open(name, start + length, place, length, is_node or is_inside, _is_double(event)))
-    for each in enclosing:
-        _close(places, each)
+    _close_before(sys.maxsize, places, enclosing)
     for row in places.values():
         row["names"] = _most(row["names"])
     return {"places": places, "backward_ns": backward_ns}
@@ -154,6 +157,12 @@ class _Open:
         self.own_ns = own_ns
         self.is_backward = is_backward
         self.is_double = is_double
+
+
+def _close_before(moment: int, places: dict[Place, Row], enclosing: list[_Open]) -> None:
+    """Take off the events that have ended."""
+    while enclosing and enclosing[-1].end <= moment:
+        _close(places, enclosing.pop())
 
 
 def _close(places: dict[Place, Row], event: _Open) -> None:

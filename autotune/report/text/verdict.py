@@ -32,7 +32,12 @@ def lines(report: Report, width: int) -> list[StyledLine]:
     if report.step is None:
         return []
     return wrap(
-        " ".join(part for part in (_lead(report), data_wait_reason.sentence(report), _first(report)) if part), width
+        " ".join(
+            part
+            for part in (_lead(report), data_wait_reason.sentence(report), _question(report), _first(report))
+            if part
+        ),
+        width,
     )
 
 
@@ -48,6 +53,13 @@ def _lead(report: Report) -> str:
         return f"Nothing to report: {num_passed} {noun} checked, none fired. {bound} {_hottest(report)}"
     num_skipped = len({each.rule.id for each in report.evaluation.skipped})
     return f"Nothing to report, but nothing could be decided: {num_skipped} rules lack a fact. {bound}"
+
+
+def _question(report: Report) -> str:
+    """What is asked about, where it may save more than anything that is claimed."""
+    findings = report.evaluation.findings
+    is_beside = bool(findings) and findings[0].rule.is_question and not all(one.rule.is_question for one in findings)
+    return f"Worth a look: {findings[0].message}." if is_beside else ""
 
 
 def _bound(report: Report, step: Step) -> str:
