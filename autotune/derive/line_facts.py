@@ -234,9 +234,9 @@ def _loops(view: RecordingView, found: LineCosts) -> list[LoopValues]:
         share = found.share(inside.ms)
         if share < LEAST_SHARE:
             continue
-        loops.append((share, loop, runs, inside))
+        loops.append((share, loop, (runs, _length(loop, runs, found)), inside))
     return [
-        (loop, _of_loop(loop, runs, inside, share, view)) for share, loop, runs, inside in sorted(loops, key=_first)
+        (loop, _of_loop(loop, *runs, inside, share, view)) for share, loop, runs, inside in sorted(loops, key=_first)
     ]
 
 
@@ -251,11 +251,13 @@ def _is_training_loop(loop: Loop, found: LineCosts) -> bool:
     return "optimizer" in phases or ("data_wait" in phases and len(phases) > 1)
 
 
-def _first(found: tuple[float, Loop, float, _Inside]) -> float:
+def _first(found: tuple[float, Loop, tuple[float, float], _Inside]) -> float:
     return -found[0]
 
 
-def _of_loop(loop: Loop, runs: float, inside: _Inside, share: float, view: RecordingView) -> dict[str, Value | None]:
+def _of_loop(
+    loop: Loop, runs: float, length: float, inside: _Inside, share: float, view: RecordingView
+) -> dict[str, Value | None]:
     is_cuda = view.recording.device_type == "cuda"
     types = {row["name"]: row["type"] for row in module_names(view)}
     cells = sorted({types[name] for name in inside.modules if types.get(name) in CELLS})
@@ -265,6 +267,7 @@ def _of_loop(loop: Loop, runs: float, inside: _Inside, share: float, view: Recor
         "share": share,
         "phase": max(inside.phases, key=lambda phase: inside.phases[phase]) if inside.phases else "backward",
         "runs": runs,
+        "length": length,
         "ops": inside.ops,
         # On CUDA an operation takes the CPU as long as its launch does, whatever the kernel computes.
         "op_us": inside.op_ms * 1e3 / inside.ops if inside.ops and not is_cuda else None,
@@ -285,6 +288,16 @@ def _iterations(loop: Loop, found: LineCosts) -> float | None:
     if loop["kind"] == "comprehension" and traced.inner_runs is not None:
         return traced.inner_runs
     return traced.runs  # Python 3.12 has no frame for most comprehensions
+
+
+def _length(loop: Loop, runs: float, found: LineCosts) -> float:
+    """Iterations each time that the loop is entered."""
+    header = found.traced.get(found.statement.place((loop["file"], loop["line"], "", 0)))
+    if header is None or header.runs is None:
+        return runs
+    # The line of a for loop runs once more than its body; that of a comprehension once.
+    entered = header.runs if loop["kind"] == "comprehension" else header.runs - runs
+    return runs / max(1.0, entered)
 
 
 def _inside(loop: Loop, found: LineCosts) -> _Inside:

@@ -393,3 +393,18 @@ def test_tensors_of_python_values_are_made_by_no_function_of_a_library(names, ca
     samples = [seen("forward", 20, callee=callee, count=100)]
     found = lines(samples, [operation(20, 1, host_ms=50, names=[(name, 1) for name in names])])
     assert facts(found, "line#1")["line.makes_tensors"] is expected
+
+
+@pytest.mark.parametrize(
+    ("kind", "header", "length"), [("for", 44, 10), ("for", 41, 40), ("comprehension", 4, 10), ("comprehension", 1, 40)]
+)
+def test_how_many_iterations_a_loop_makes_each_time_that_it_is_entered(kind, header, length):
+    body = 10 if kind == "comprehension" else 12
+    runs = [(10, header), (12, 40)] if kind == "for" else [(10, header)]
+    found = lines(
+        [seen("forward", body, count=30)], [operation(body, 4, ops=80)], runs, loops=[loop(10, 14, body, kind)]
+    )
+    if kind == "comprehension":
+        found["operations"]["runs"].append({"file": FILE, "line": 10, "function": "<listcomp>", "count": 40})
+    values = facts(found, "loop#1")
+    assert (values["loop.runs"], values["loop.length"]) == (40, length)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections import Counter
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -67,12 +68,17 @@ class ModuleStack:
 
 
 def names_of(session: ProbeSession) -> dict[int, str]:
-    """Names of the modules of all root models, by id; of several roots, with the class of theirs."""
+    """Names of the modules of all root models, by id. Of several roots they begin with the root's class, and with its
+    number where these are of one class: "Bert.encoder", "Bert#2.encoder"."""
     roots = [root for root in (row["object"]() for row in session.models) if root is not None]
     names: dict[int, str] = {}
+    seen: Counter[str] = Counter()
     for root in roots:
+        kind = type(root).__name__
+        seen[kind] += 1
+        label = kind if seen[kind] == 1 else f"{kind}#{seen[kind]}"
         for name, module in root.named_modules():
-            of_root = [type(root).__name__] if len(roots) > 1 or not name else []
+            of_root = [label] if len(roots) > 1 or not name else []
             names.setdefault(id(module), ".".join([*of_root, *([name] if name else [])]))
     return names
 
