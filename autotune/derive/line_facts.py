@@ -50,7 +50,7 @@ ResultValues = tuple[LineResults, dict[str, Value | None]]
 SEVERAL = 1.5
 """Runs in a step from which on they are told."""
 
-TO_TENSOR = "aten::lift_fresh"
+TO_TENSOR = ("aten::lift_fresh", "aten::detach_")
 """What torch.tensor(...) of Python values leaves among the operations."""
 
 
@@ -160,14 +160,16 @@ def _of_line(line: HotLine) -> dict[str, Value | None]:
     own_ms = sum(line.phase_ms.values())
     of_step = line.share / (own_ms + line.backward_ms) if own_ms + line.backward_ms else 0.0
     outside = {phase: ms for phase, ms in line.phase_ms.items() if phase in ("forward", "other")}
-    host = None if line.torch_share is None else sum(outside.values()) * of_step * (1 - line.torch_share)
+    in_torch = line.torch_share or 0.0
+    host = None if line.torch_share is None else sum(outside.values()) * of_step * (1 - in_torch)
+    unusual = unusual_share(line) * (own_ms * in_torch + line.backward_ms) * of_step
     return {
         "where": place_name(line.file, line.line, line.function),
         "share": line.share,
         "phase": max(line.phase_ms, key=lambda phase: line.phase_ms[phase]) if line.phase_ms else "backward",
         "other_share": line.phase_ms.get("other", 0.0) * of_step,
         "host_share": host,
-        "unusual_share": unusual_share(line) * line.share if line.operations else None,
+        "unusual_share": unusual if line.operations else None,
         "double_share": line.double_share,
         "runs": line.runs if line.runs is not None and line.runs >= SEVERAL else None,
         "is_entered": line.runs is not None if line.torch_share is not None else None,
@@ -177,7 +179,7 @@ def _of_line(line: HotLine) -> dict[str, Value | None]:
         "spends": spends(line),
         "is_deep_copy": line.callee.startswith("copy."),
         # torch.tensor is no Python function: what it converts is no time of a function of a library's.
-        "makes_tensors": any(name == TO_TENSOR for name, _ in line.operations) and not line.callee
+        "makes_tensors": any(name in TO_TENSOR for name, _ in line.operations) and not line.callee
         if line.operations
         else None,
     }
