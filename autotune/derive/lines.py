@@ -17,13 +17,14 @@ from msgspec import Struct
 from autotune.derive.recording_view import MS, MeasuredWindow, RecordingView
 from autotune.derive.timeline import PHASE_OF
 from autotune.model.recording_sections import LineOperations, ModuleName, RecordedOperations, SampledLines
-from autotune.model.report import HotLine, HotModule, LineTable
+from autotune.model.report import Caller, HotLine, HotModule, LineTable
 
 ENOUGH = 30
 """Fine samples of a phase; with fewer, those of the window count too."""
 
 MOST_LINES = 40
 MOST_OPERATIONS = 3
+MOST_CALLERS = 3
 BACKWARD = "backward"
 KEPT = "kept"
 """The probe's own batches, where an epoch of the script's had ended."""
@@ -38,6 +39,9 @@ Frame = tuple[str, int, str, int]
 
 Place = tuple[str, int]
 """A file and the first line of a statement."""
+
+NOWHERE: Place = ("", 0)
+"""Of a line that no other line of the user's calls."""
 
 
 class Seen(Struct, frozen=True):
@@ -229,12 +233,14 @@ def _line(
     place: Place, costs: Sequence[Cost], window: MeasuredWindow, statement: Statements, traced: Traced | None
 ) -> HotLine:
     phases, callees, functions, modules = (_totals() for _ in range(4))
+    calls: defaultdict[Place, float] = defaultdict(float)
     backward_ms = 0.0
     for cost in costs:
         if cost.phase == BACKWARD and not cost.seen.count:
             backward_ms += cost.ms
         else:
             phases[cost.phase] += cost.ms
+            calls[_caller(cost.seen.frames, statement)] += cost.ms
             callees["" if cost.seen.callee.startswith(MODULE_CALL) else cost.seen.callee] += cost.ms
         functions[_named_function(cost.seen.frames)] += cost.ms
         modules[collapsed(cost.seen.module)] += cost.ms
@@ -254,8 +260,20 @@ def _line(
         backward_ms=backward_ms,
         callee=callee if ms >= own_ms / 2 else "",
         modules=tuple(name for name, _ in _most(modules)[:3] if name),
+        callers=_callers(calls, own_ms),
         **seen,
     )
+
+
+def _caller(frames: Sequence[Frame], statement: Statements) -> Place:
+    """The line that calls the innermost function; none of a script's top level, from which all comes."""
+    outer = next((frame for frame in reversed(frames[:-1]) if not _is_inner(frame[2])), None)
+    return statement.place(outer) if outer is not None and outer[2] != "<module>" else NOWHERE
+
+
+def _callers(calls: Mapping[Place, float], own_ms: float) -> tuple[Caller, ...]:
+    ranked = sorted(calls.items(), key=lambda item: -item[1])[:MOST_CALLERS]
+    return tuple(Caller(*place, ms / own_ms) for place, ms in ranked if place != NOWHERE and own_ms)
 
 
 def _totals() -> defaultdict[str, float]:

@@ -63,6 +63,14 @@ class Frame(Struct, frozen=True):
     """CPUs that the process keeps busy there on average; None when unknown."""
 
 
+class Caller(Struct, frozen=True):
+    """A line of the user's, and the part of a callee's time that it spends in calls from there, in 0..1."""
+
+    file: str
+    line: int
+    share: float
+
+
 class HotLine(Struct, frozen=True, kw_only=True):
     """A statement of the user's code (lines `line` to `end_line`) and what it costs in a step.
 
@@ -109,6 +117,10 @@ class HotLine(Struct, frozen=True, kw_only=True):
 
     modules: tuple[str, ...] = ()
     """The modules that run at it, those of a list as one ("layers.*.norm")."""
+
+    callers: tuple[Caller, ...] = ()
+    """The user's lines that its function is called from, that with the most of its time first; without the backward
+    pass."""
 
 
 class HotModule(Struct, frozen=True):

@@ -408,3 +408,15 @@ def test_how_many_iterations_a_loop_makes_each_time_that_it_is_entered(kind, hea
         found["operations"]["runs"].append({"file": FILE, "line": 10, "function": "<listcomp>", "count": 40})
     values = facts(found, "loop#1")
     assert (values["loop.runs"], values["loop.length"]) == (40, length)
+
+
+def test_the_lines_that_a_function_is_called_from():
+    top = (1, "<module>", 1)
+    samples = [seen("forward", top, 6, 20, count=300), seen("forward", top, 8, 20, count=100), seen("other", top, 9)]
+    found = by_line(table(lines(samples)))
+    assert [(one.line, one.share) for one in found[20].callers] == [(6, 0.75), (8, 0.25)]
+
+
+def test_the_top_level_of_a_script_is_no_caller():
+    found = by_line(table(lines([seen("forward", (1, "<module>", 1), 6, count=300)])))
+    assert found[6].callers == ()

@@ -148,6 +148,7 @@ def _line(line: HotLine) -> doc.HotLine:
         "most": [{"name": name, "share": share} for name, share in line.operations],
         "callee": line.callee or None,
         "modules": list(line.modules),
+        "callers": [{"file": one.file, "line": one.line, "share": one.share} for one in line.callers],
     }
 
 

@@ -141,6 +141,14 @@ class Operation(TypedDict):
     """Of the time of all operations of the line."""
 
 
+class CallingLine(TypedDict):
+    """A line of the user's that calls a function, and its part of the time of a line in there."""
+
+    file: str
+    line: int
+    share: float | None
+
+
 class HotLine(TypedDict):
     """A statement of the user's code and what it costs in a step, without the user's functions that it calls."""
 
@@ -180,6 +188,9 @@ class HotLine(TypedDict):
 
     modules: list[str]
     """The modules that run at it; * stands for the numbers of a list."""
+
+    callers: list[CallingLine]
+    """The user's lines that its function is called from, that with the most of its time first."""
 
 
 class HotModule(TypedDict):

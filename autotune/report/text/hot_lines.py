@@ -66,6 +66,10 @@ def _row(line: HotLine, step: Step, report: Report, width: int) -> StyledLine:
 
 
 def _details(line: HotLine, step: Step, report: Report) -> Iterator[str]:
+    if line.callers:
+        caller = line.callers[0]
+        name = "" if caller.file == line.file else clean(PurePath(caller.file).name)
+        yield f"from {name}:{caller.line}"
     if line.runs is not None and line.runs >= SEVERAL:
         yield f"{number(line.runs)}x"
     if line.ops and line.op_us is not None:

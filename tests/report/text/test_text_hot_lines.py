@@ -6,7 +6,7 @@ import pytest
 from msgspec.structs import replace
 from report_builders import evidence, report, run, step
 
-from autotune.model.report import Frame, HotLine, HotModule, LineTable, Report, Step
+from autotune.model.report import Caller, Frame, HotLine, HotModule, LineTable, Report, Step
 from autotune.report.text import hot_lines
 
 
@@ -38,6 +38,12 @@ def test_the_lines_that_cost_most_with_what_the_trace_says() -> None:
     assert "62 %  model.py:58 (forward)" in text
     assert "12x, 36 ops of 40 us, mm" in text
     assert "model.py:9" not in text
+
+
+def test_where_its_function_is_called() -> None:
+    callers = (Caller("/p/src/model.py", 76, 0.8), Caller("/p/src/train.py", 9, 0.2))
+    assert "from :76" in shown(line(58, 0.62, callers=callers))
+    assert "from train.py:9" in shown(line(58, 0.62, callers=callers[1:]))
 
 
 def test_without_a_trace_the_backward_pass_is_not_charged() -> None:
