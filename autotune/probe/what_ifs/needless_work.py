@@ -15,6 +15,9 @@ if TYPE_CHECKING:
 WATCHED = 4
 """Whole steps. A gradient that is left at the end of the last one may still be used."""
 
+MOST_WATCHED = 12
+"""Where gradients are cleared every few steps, as those of a generator by the steps of its own."""
+
 LEAST_ROUNDS = 2
 
 PHASE: Phase = ("watch", {})
@@ -40,7 +43,7 @@ class NeedlessWork:
             self._undos.pop("float64")()
         self._gradients.on_step()
         self._steps += 1
-        return self._steps > WATCHED
+        return self._steps > (MOST_WATCHED if self._gradients.is_open() else WATCHED)
 
     def stop(self) -> None:
         """Torch is as it was."""

@@ -164,6 +164,18 @@ class GradientWatch:
         for call in self._pending.pop(id(tensor), ()):
             call.cleared[id(tensor)] = call.cleared.get(id(tensor), 0) + 1
 
+    def is_open(self) -> bool:
+        """Whether gradients of an optimizer's that nothing has read have not been cleared often enough to say so."""
+        if self._gives_up:
+            return False
+        owned = self._owned()
+        return any(
+            leaf in owned and leaf not in call.used and call.cleared.get(leaf, 0) < LEAST_SEEN
+            for call in self._calls.values()
+            if not call.is_fixed
+            for leaf in call.seen
+        )
+
     def conclude(self) -> None:
         """Fill `reduced`."""
         if not self._gives_up and not self._names.have_backward_hooks():
