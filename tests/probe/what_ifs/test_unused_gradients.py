@@ -342,3 +342,23 @@ def test_without_them_the_encoder_is_left_without_gradients(watched, probed):
     assert all(parameter.grad is None for parameter in model.encoder.parameters())
     step(0)
     assert all(parameter.grad is not None for parameter in model.encoder.parameters())
+
+
+def test_the_watch_is_open_until_what_nothing_reads_is_cleared(probed):
+    model = Model()
+    head = torch.optim.SGD(model.head.parameters(), lr=0.1)
+    encoder = torch.optim.SGD(model.encoder.parameters(), lr=0.1)
+    watch = GradientWatch(probed)
+    stop = watch.start()
+    said = []
+    for number in range(9):
+        watch.on_step()
+        head.zero_grad()
+        model(torch.ones(3, 4)).sum().backward()
+        head.step()
+        if number % 3 == 2:
+            encoder.zero_grad()
+        said.append(watch.is_open())
+    stop()
+    # The third step clears what three backwards have added up.
+    assert said == [True] * 2 + [False] * 7
