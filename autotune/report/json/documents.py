@@ -4,7 +4,7 @@
 never 0. Only the type checker and that script import this module.
 """
 
-from typing import TYPE_CHECKING, Annotated, Literal, TypedDict
+from typing import TYPE_CHECKING, Annotated, Literal, NotRequired, TypedDict
 
 from msgspec import Meta
 
@@ -41,6 +41,8 @@ class Line(TypedDict):
 
     file: str
     line: FromOne
+    end_line: NotRequired[FromOne]
+    """Of a place of several lines, the last one."""
 
 
 class Place(TypedDict):

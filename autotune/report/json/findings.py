@@ -71,4 +71,9 @@ def skipped_json(skipped: Skipped) -> doc.SkippedRule:
 
 def location_json(location: Location | None) -> doc.Line | None:
     """A place in a file, to the line."""
-    return {"file": location.file, "line": location.line} if location else None
+    if location is None:
+        return None
+    place = doc.Line(file=location.file, line=location.line)
+    if location.end_line > location.line:
+        place["end_line"] = location.end_line
+    return place
