@@ -73,7 +73,7 @@ def location_json(location: Location | None) -> doc.Line | None:
     """A place in a file, to the line."""
     if location is None:
         return None
-    place = doc.Line(file=location.file, line=location.line)
+    place: doc.Line = {"file": location.file, "line": location.line}
     if location.end_line > location.line:
         place["end_line"] = location.end_line
     return place
