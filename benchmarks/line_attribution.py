@@ -70,7 +70,8 @@ def _clocked(node: ast.stmt) -> list[ast.stmt]:
 
 
 def _names(node: ast.stmt) -> list[str]:
-    return [each.id for each in ast.walk(node) if isinstance(each, ast.Name) and isinstance(each.ctx, ast.Store)]
+    targets = node.targets if isinstance(node, ast.Assign) else [node.target]
+    return [each.id for target in targets for each in ast.walk(target) if isinstance(each, ast.Name)]
 
 
 def _call(name: str, *arguments: ast.expr) -> ast.Call:

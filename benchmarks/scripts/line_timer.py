@@ -15,6 +15,7 @@ from time import perf_counter_ns
 from typing import Any
 
 import torch
+from torch.optim.optimizer import register_optimizer_step_post_hook
 
 WARMUP, STEPS, OUT = int(os.environ["TIMER_WARMUP"]), int(os.environ["TIMER_STEPS"]), os.environ["TIMER_OUT"]
 
@@ -44,10 +45,10 @@ def leave() -> None:
 
 def made(line: int, *values: Any) -> None:
     """The nodes behind `values` that are new were made by this statement."""
+    own_ns[_open[-1][0]] += perf_counter_ns() - _open[-1][1]
     for value in values:
         _made(line, value)
-    if _open:
-        _open[-1][1] = perf_counter_ns()  # looking for nodes is nobody's time
+    _open[-1][1] = perf_counter_ns()  # looking for nodes is nobody's time
 
 
 def _made(line: int, value: Any) -> None:
@@ -123,4 +124,4 @@ def _timed_backward(*args: Any, **kwargs: Any) -> Any:
 
 
 torch.autograd.backward = _timed_backward
-torch.optim.optimizer.register_optimizer_step_post_hook(_after_step)
+register_optimizer_step_post_hook(_after_step)
