@@ -16,6 +16,9 @@ from autotune.model.evidence import RUN, Fact, Location, Value
 from autotune.model.recording_sections import FrozenModule, LineResults, Loop
 from autotune.model.report import HotLine
 
+LEAST_FROZEN = 0.05
+"""Of the step: frozen modules that take less have no outputs worth keeping."""
+
 LEAST_SHARE = 0.03
 """Of the step: what costs less gets no facts."""
 
@@ -86,11 +89,14 @@ def _frozen(view: RecordingView, found: LineCosts) -> Iterator[Fact]:
         of = next((name for name in outermost if _is_of(name, cost)), None)
         if of is not None:
             shares[collapsed(of)] += found.share(cost.ms)
-    if any(True for _ in module_names(view)):
+    names_known = any(True for _ in module_names(view))
+    if names_known:
         yield Fact("frozen.share", RUN, sum(shares.values()))
     if shares:
         yield Fact("frozen.module", RUN, max(shares, key=lambda name: shares[name]))
     compared = view.recording.lines.get("frozen") if view.recording.lines else None
+    if compared is None and names_known and sum(shares.values()) < LEAST_FROZEN:
+        yield Fact("frozen.returning_share", RUN, 0.0)  # too little to be compared
     if compared is not None:
         yield from _returning([row for row in compared["rows"] if row["is_same"] and not row["needs_grad"]], found)
         same = compared.get("are_same_batches")

@@ -420,3 +420,14 @@ def test_the_lines_that_a_function_is_called_from():
 def test_the_top_level_of_a_script_is_no_caller():
     found = by_line(table(lines([seen("forward", (1, "<module>", 1), 6, count=300)])))
     assert found[6].callers == ()
+
+
+def test_without_frozen_modules_nothing_can_be_kept():
+    found = facts(lines(FOUR, modules=[("head", "Linear", False)]), "run")
+    assert (found["frozen.share"], found["frozen.returning_share"]) == (0.0, 0.0)
+
+
+def test_frozen_modules_that_were_not_compared_are_not_known():
+    samples = [seen("forward", 6, 11, count=20, module="encoder"), seen("forward", 7, count=20, module="head")]
+    found = facts(lines(samples, modules=[("encoder", "Encoder", True)]), "run")
+    assert "frozen.returning_share" not in found

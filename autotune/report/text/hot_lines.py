@@ -77,7 +77,7 @@ def _details(line: HotLine, step: Step, report: Report) -> Iterator[str]:
     if line.operations:
         yield line.operations[0][0].removeprefix("aten::")
     elif line.callee:
-        yield line.callee
+        yield ".".join(line.callee.split(".")[-2:])
     frame = next((one for one in step.other if (one.file, one.line) == (line.file, line.line)), None)
     if frame is not None and (busy := busy_cpus(frame, report)):
         yield busy
