@@ -60,9 +60,8 @@ def _row(line: HotLine, step: Step, report: Report, width: int) -> StyledLine:
     place = f"{name} {clean(f'({line.function})')}" if line.function not in ("", "<module>") else name
     if cells(place) > _PLACE:
         place = shorten(name, _PLACE)
-    return StyledLine(
-        shorten(f"  {percent(line.share):>5}  {pad(place, _PLACE)}  {', '.join(_details(line, step, report))}", width)
-    )
+    head = f"  {percent(line.share):>5}  {pad(place, _PLACE)}  "
+    return StyledLine(head + shorten(", ".join(_details(line, step, report)), width - cells(head)))
 
 
 def _details(line: HotLine, step: Step, report: Report) -> Iterator[str]:

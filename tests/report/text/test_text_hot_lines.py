@@ -56,6 +56,12 @@ def test_a_long_name_keeps_its_line_number() -> None:
     assert ".py:58" in text
 
 
+def test_in_a_narrow_report_the_details_are_shortened_and_not_the_place() -> None:
+    text = shown(line(58, 0.62, callee="transformers." + "PreTrainedTokenizerBase" * 4, torch_share=0.1))
+    assert "62 %  model.py:58 (forward)" in text
+    assert max(map(len, text.splitlines())) <= 100
+
+
 def test_modules_and_busy_cpus() -> None:
     frame = Frame("/p/src/model.py", 58, "forward", 0.3, 1.0)
     made = replace(step(forward=60.0, other=40.0), other=(frame,))
