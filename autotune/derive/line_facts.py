@@ -51,7 +51,7 @@ LoopValues = tuple[Loop, dict[str, Value | None]]
 ResultValues = tuple[LineResults, dict[str, Value | None]]
 
 SEVERAL = 1.5
-"""Runs in a step from which on they are told."""
+"""Fewer runs in a step are not worth a number."""
 
 TO_TENSOR = ("aten::lift_fresh", "aten::detach_")
 """What torch.tensor(...) of Python values leaves among the operations."""
@@ -86,7 +86,7 @@ def _frozen(view: RecordingView, found: LineCosts) -> Iterator[Fact]:
     outermost = sorted(name for name in names if not any(name.startswith(f"{other}.") for other in names))
     shares: dict[str, float] = defaultdict(float)
     for cost in found.costs:
-        of = next((name for name in outermost if _is_of(name, cost)), None)
+        of = next((name for name in outermost if _is_in_module(name, cost)), None)
         if of is not None:
             shares[collapsed(of)] += found.share(cost.ms)
     names_known = any(True for _ in module_names(view))
@@ -96,38 +96,38 @@ def _frozen(view: RecordingView, found: LineCosts) -> Iterator[Fact]:
         yield Fact("frozen.module", RUN, max(shares, key=lambda name: shares[name]))
     compared = view.recording.lines.get("frozen") if view.recording.lines else None
     if compared is None and names_known and sum(shares.values()) < LEAST_FROZEN:
-        yield Fact("frozen.returning_share", RUN, 0.0)  # too little to be compared
-    if compared is not None:
-        yield from _returning([row for row in compared["rows"] if row["is_same"] and not row["needs_grad"]], found)
+        yield Fact("frozen.cacheable_share", RUN, 0.0)  # too little to be compared
+    if compared is not None and compared["rows"]:  # else none of them ran meanwhile
+        yield from _cacheable([row for row in compared["rows"] if row["is_same"] and not row["needs_grad"]], found)
         same = compared.get("are_same_batches")
         if same is not None:
             yield Fact("frozen.are_same_batches", RUN, same)
 
 
-def _returning(rows: Sequence[FrozenModule], found: LineCosts) -> Iterator[Fact]:
-    """What takes most of what gives the same for the same batch, with the line that calls it."""
-    inside = {row["name"]: [cost for cost in found.costs if _is_of(row["name"], cost)] for row in rows}
+def _cacheable(rows: Sequence[FrozenModule], found: LineCosts) -> Iterator[Fact]:
+    """The most expensive of the modules `rows`, whose outputs repeat with the batch, and the line that calls it."""
+    inside = {row["name"]: [cost for cost in found.costs if _is_in_module(row["name"], cost)] for row in rows}
     shares = {name: found.share(sum(cost.ms for cost in costs)) for name, costs in inside.items()}
     name = max(shares, key=lambda name: shares[name], default="")
-    call = _call(inside[name], found) if name else None
-    yield Fact("frozen.returning_share", RUN, shares.get(name, 0.0), (Location(*call),) if call else ())
+    call = _calling_line(inside[name], found) if name else None
+    yield Fact("frozen.cacheable_share", RUN, shares.get(name, 0.0), (Location(*call),) if call else ())
     if name:
-        yield Fact("frozen.returning_module", RUN, collapsed(name))
-        yield Fact("frozen.returning_bytes", RUN, sum(row["bytes"] for row in rows if row["name"] == name))
+        yield Fact("frozen.cacheable_module", RUN, collapsed(name))
+        yield Fact("frozen.cacheable_bytes", RUN, sum(row["bytes"] for row in rows if row["name"] == name))
 
 
-def _is_of(name: str, cost: Cost) -> bool:
+def _is_in_module(name: str, cost: Cost) -> bool:
     return f"{cost.seen.module}.".startswith(f"{name}.")
 
 
-def _are_one(frames: Sequence[Frame]) -> bool:
+def _is_common(frames: Sequence[Frame]) -> bool:
     return len({frame[:3] for frame in frames}) == 1
 
 
-def _call(costs: Sequence[Cost], found: LineCosts) -> Place | None:
-    """The innermost line that all samples of `costs` have in common: the one that calls what they are in."""
+def _calling_line(costs: Sequence[Cost], found: LineCosts) -> Place | None:
+    """The innermost line that all samples of `costs` share: it calls the module that they are in."""
     stacks = [cost.seen.frames for cost in costs if cost.seen.count and cost.seen.frames]
-    common = [each[0] for each in takewhile(_are_one, zip(*stacks, strict=False))]
+    common = [each[0] for each in takewhile(_is_common, zip(*stacks, strict=False))]
     return found.statement.place(common[-1]) if common else None
 
 
@@ -355,10 +355,10 @@ def _results(view: RecordingView, found: LineCosts) -> list[ResultValues]:
     for row in sorted(compared["rows"], key=lambda row: (-row["share"], row["kind"])):
         if row["share"] >= LEAST_SHARE and _is_again(row) and not any(_overlap(row, one, view) for one in chosen):
             chosen.append(row)
-    return [(row, _of_result(row, compared["steps"], _share(row, found))) for row in chosen]
+    return [(row, _of_result(row, compared["steps"], _share_of_window(row, found))) for row in chosen]
 
 
-def _share(row: LineResults, found: LineCosts) -> float:
+def _share_of_window(row: LineResults, found: LineCosts) -> float:
     """Of the window's step; the row's own share is of the live steps, whose batches may have come without a wait."""
     inside = [cost.ms for cost in found.costs if cost.seen.count and _holds(row, cost.seen.frames)]
     return found.share(sum(inside)) if inside else row["share"]

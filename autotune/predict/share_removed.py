@@ -15,8 +15,8 @@ def share_removed(arguments: Arguments, evidence: Evidence, subject: str) -> Gai
 
     Arguments name facts: `share` that goes away, `left` of it that stays (e.g. padding now and padding when
     grouped by length), `of` which part of the step both are (e.g. "step.compute_share"; without it, of the
-    step). `all` = "true": nothing of it can stay, e.g. what is computed a second time; then the noise of the step is
-    all that is not known. None when one of them is unknown or when nothing goes away.
+    step). `all` = "true": the whole share goes away, as that of a repeated computation does; the interval is then the
+    noise of the step alone. None when one of them is unknown or when nothing goes away.
     """
     share = _share(arguments, evidence, subject)
     if share is None or not 0 < share < 1:

@@ -55,7 +55,7 @@ class LivePhase(Protocol):
 
 
 class ModuleWatch(Protocol):
-    """What is told of modules' calls."""
+    """An object that the hook of Module.__call__ hands each call to."""
 
     def calling(self, module: Any, call: Function, args: tuple[Any, ...], kwargs: Row) -> Any:
         """`call(module, *args, **kwargs)`, noted."""

@@ -264,7 +264,7 @@ def frozen(name, *, is_same=True, needs_grad=False):
     return {"name": name, "is_same": is_same, "needs_grad": needs_grad, "bytes": 64}
 
 
-def returning(*rows, same_batches=True, samples=None):
+def cacheable(*rows, same_batches=True, samples=None):
     """The facts of frozen modules, and the place of their share."""
     samples = samples or [
         seen("forward", 6, 11, count=20, module="encoder.0"),
@@ -274,26 +274,26 @@ def returning(*rows, same_batches=True, samples=None):
     every = {**lines(samples), "frozen": {"steps": 3, "rows": list(rows), "are_same_batches": same_batches}}
     derived = derive([recording(script=steps(4), lines=every)])
     found = {fact.name: fact for fact in derived.facts if fact.name.startswith("frozen.")}
-    return {name: fact.value for name, fact in found.items()}, found["frozen.returning_share"].places
+    return {name: fact.value for name, fact in found.items()}, found["frozen.cacheable_share"].places
 
 
 def test_a_frozen_module_that_gives_the_same_again_has_the_line_of_its_call():
-    values, places = returning(frozen("encoder"))
-    assert values["frozen.returning_share"] == pytest.approx(20 * 30 / 40 / 65)
-    assert (values["frozen.returning_module"], values["frozen.are_same_batches"]) == ("encoder", True)
+    values, places = cacheable(frozen("encoder"))
+    assert values["frozen.cacheable_share"] == pytest.approx(20 * 30 / 40 / 65)
+    assert (values["frozen.cacheable_module"], values["frozen.are_same_batches"]) == ("encoder", True)
     assert [(place.file, place.line) for place in places] == [(FILE, 6)]
 
 
 @pytest.mark.parametrize("row", [frozen("encoder", is_same=False), frozen("encoder", needs_grad=True)])
 def test_one_that_changes_or_has_gradients_through_it_does_not_count(row):
-    values, places = returning(row)
-    assert values["frozen.returning_share"] == 0.0
+    values, places = cacheable(row)
+    assert values["frozen.cacheable_share"] == 0.0
     assert places == ()
-    assert "frozen.returning_module" not in values
+    assert "frozen.cacheable_module" not in values
 
 
 def test_batches_that_nobody_asked_again_are_not_known():
-    values, _ = returning(frozen("encoder"), same_batches=None)
+    values, _ = cacheable(frozen("encoder"), same_batches=None)
     assert "frozen.are_same_batches" not in values
 
 
@@ -424,10 +424,16 @@ def test_the_top_level_of_a_script_is_no_caller():
 
 def test_without_frozen_modules_nothing_can_be_kept():
     found = facts(lines(FOUR, modules=[("head", "Linear", False)]), "run")
-    assert (found["frozen.share"], found["frozen.returning_share"]) == (0.0, 0.0)
+    assert (found["frozen.share"], found["frozen.cacheable_share"]) == (0.0, 0.0)
 
 
 def test_frozen_modules_that_were_not_compared_are_not_known():
     samples = [seen("forward", 6, 11, count=20, module="encoder"), seen("forward", 7, count=20, module="head")]
     found = facts(lines(samples, modules=[("encoder", "Encoder", True)]), "run")
-    assert "frozen.returning_share" not in found
+    assert "frozen.cacheable_share" not in found
+
+
+def test_frozen_modules_that_did_not_run_meanwhile_are_not_known():
+    samples = [seen("forward", 6, 11, count=20, module="encoder"), seen("forward", 7, count=20, module="head")]
+    every = {**lines(samples, modules=[("encoder", "Encoder", True)]), "frozen": {"steps": 3, "rows": []}}
+    assert "frozen.cacheable_share" not in facts(every, "run")

@@ -68,13 +68,13 @@ def _carried(loop: ast.For | ast.While) -> set[str]:
 
     A list or an array that an element is put into is read where anything else in the body names it.
     """
-    body = list(_in_order(loop.body))
+    body = list(_flattened(loop.body))
     given = set(_stored(loop.target)) if isinstance(loop, ast.For) else set()
     filled = {name for statement in body for name in _filled(statement)}
     stored = {name for statement in body for name in _stored(statement)} | filled
     summed = Counter(name for statement in body for name in _summed(statement))
     reads = Counter(name for statement in body for name in _read(statement))
-    sums = {name for name, count in summed.items() if reads[name] == count}  # one that is also used is no mere sum
+    sums = {name for name, count in summed.items() if reads[name] == count}  # a sum that is also used is carried
     found: set[str] = set()
     for statement in body:
         for name in _read(statement):
@@ -84,21 +84,21 @@ def _carried(loop: ast.For | ast.While) -> set[str]:
     return found - sums
 
 
-def _in_order(body: Iterable[ast.stmt]) -> Iterator[ast.stmt]:
+def _flattened(body: Iterable[ast.stmt]) -> Iterator[ast.stmt]:
     """The statements of a body one after the other, those inside a `with` or an inner loop, too."""
     for statement in body:
         if isinstance(statement, (ast.With, ast.AsyncWith)):
             for item in statement.items:
-                yield _given(item.optional_vars, item.context_expr)
-            yield from _in_order(statement.body)
+                yield _assignment(item.optional_vars, item.context_expr)
+            yield from _flattened(statement.body)
         elif isinstance(statement, ast.For):
-            yield _given(statement.target, statement.iter)
-            yield from _in_order(statement.body)
+            yield _assignment(statement.target, statement.iter)
+            yield from _flattened(statement.body)
         else:
             yield statement
 
 
-def _given(target: ast.expr | None, value: ast.expr) -> ast.stmt:
+def _assignment(target: ast.expr | None, value: ast.expr) -> ast.stmt:
     return ast.Assign([target], value) if target is not None else ast.Expr(value)
 
 
@@ -109,7 +109,7 @@ def _fed_back(loop: ast.For | ast.While, carried: set[str]) -> set[str]:
     """
     comes_of: dict[str, set[str]] = {name: {name} for name in carried}
     found: set[str] = set()
-    for statement in _in_order(loop.body):
+    for statement in _flattened(loop.body):
         for each in _within(statement):
             if isinstance(each, ast.Call) and each.args and len(each.args) + len(each.keywords) >= 2:
                 found |= {origin for name in _names(each.args[0]) for origin in comes_of.get(name, ())}
@@ -153,12 +153,12 @@ def _of_comprehensions(node: ast.AST) -> set[str]:
 def _filled(node: ast.AST) -> Iterator[str]:
     """Lists and arrays that a statement puts an element into: `out[i] = y`, `out.append(y)`."""
     for each in _within(node):
-        target = _container(each)
+        target = _filled_name(each)
         if target is not None:
             yield _dotted(target)
 
 
-def _container(node: ast.AST) -> ast.expr | None:
+def _filled_name(node: ast.AST) -> ast.expr | None:
     is_element = isinstance(node, ast.Subscript) and isinstance(node.ctx, ast.Store)
     is_method = isinstance(node, ast.Attribute) and node.attr in FILLS
     if (is_element or is_method) and isinstance(node, (ast.Subscript, ast.Attribute)) and _dotted(node.value):
@@ -171,7 +171,7 @@ def _read(node: ast.AST) -> Iterator[str]:
 
     Not read is a list or an array that an element is put into.
     """
-    containers, own = {id(_container(each)) for each in _within(node)}, _of_comprehensions(node)
+    containers, own = {id(_filled_name(each)) for each in _within(node)}, _of_comprehensions(node)
     for each in _within(node):
         if id(each) in containers:
             continue

@@ -119,7 +119,7 @@ def tabulate(
     enclosing: list[_Open] = []
     for event in sorted(_within(events, span), key=lambda one: (one.start_ns(), -one.duration_ns())):
         start, length, name, number = event.start_ns(), event.duration_ns(), event.name(), event.sequence_nr()
-        _close_before(start, places, enclosing)
+        _close_ended(start, places, enclosing)
         parent = enclosing[-1] if enclosing else None
         is_node = name.startswith(BACKWARD)
         is_inside = parent is not None and parent.is_backward
@@ -141,7 +141,7 @@ def tabulate(
         if number >= 0 and not is_node and not is_inside:
             of_sequence[number] = place  # the last one that bears a number is the one that made the node
         enclosing.append(_Open(name, start + length, place, length, is_node or is_inside, _is_double(event)))
-    _close_before(sys.maxsize, places, enclosing)
+    _close_ended(sys.maxsize, places, enclosing)
     for row in places.values():
         row["names"] = _most(row["names"])
     return {"places": places, "backward_ns": backward_ns}
@@ -159,7 +159,7 @@ class _Open:
         self.is_double = is_double
 
 
-def _close_before(moment: int, places: dict[Place, Row], enclosing: list[_Open]) -> None:
+def _close_ended(moment: int, places: dict[Place, Row], enclosing: list[_Open]) -> None:
     """Take off the events that have ended."""
     while enclosing and enclosing[-1].end <= moment:
         _close(places, enclosing.pop())

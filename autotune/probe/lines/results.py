@@ -30,7 +30,7 @@ MOST_ITEMS = 64
 EXACT_NUMBERS = 4096
 """Numbers of a tensor that are held against each other one by one; of all others two sums are, one by position."""
 
-MOST_NUMBERS = 1 << 24
+MOST_NUMBERS, CHUNK = 1 << 24, 1 << 20
 PRIME = 8191
 """The weights of the positions repeat after so many."""
 
@@ -204,8 +204,10 @@ def _of_tensor(tensor: Any) -> tuple[Mark, int, int]:
         flat = tensor.reshape(-1)
         every = max(1, numbers // EXACT_NUMBERS)
         some = flat[::every][:EXACT_NUMBERS].to("cpu", torch.float64)
-        places = torch.arange(numbers, device=flat.device).remainder_(PRIME).to(torch.float32)
-        wide = flat.to(torch.float32)
-        total = float(wide.sum()), float(torch.dot(wide, places))
-    mark = (str(tensor.dtype), tuple(tensor.shape), some.numpy().tobytes(), str(total))
+        total = by_place = 0.0
+        for start in range(0, numbers, CHUNK):  # whole, a copy in float64 would be large
+            part = flat[start : start + CHUNK].to(torch.float64)
+            places = torch.arange(start, start + len(part), device=part.device).remainder_(PRIME).to(torch.float64)
+            total, by_place = total + float(part.sum()), by_place + float(torch.dot(part, places))
+    mark = (str(tensor.dtype), tuple(tensor.shape), some.numpy().tobytes(), total, by_place)
     return hash(mark), numbers, numbers * tensor.element_size()

@@ -45,7 +45,7 @@ class BatchBuffer:
         """A phase begins: forget what the last one was handed."""
         self._handed = []
 
-    def num_handed(self) -> int:
+    def num_handed_out(self) -> int:
         """Batches handed out in this phase."""
         return len(self._handed)
 

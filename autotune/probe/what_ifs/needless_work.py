@@ -43,7 +43,7 @@ class NeedlessWork:
             self._undos.pop("float64")()
         self._gradients.on_step()
         self._steps += 1
-        return self._steps > (MOST_WATCHED if self._gradients.is_open() else WATCHED)
+        return self._steps > (MOST_WATCHED if self._gradients.awaits_clearing() else WATCHED)
 
     def stop(self) -> None:
         """Torch is as it was."""

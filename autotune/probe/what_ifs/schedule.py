@@ -28,7 +28,7 @@ BUDGET_SHARE = 2 / 3
 
 LOOKS: tuple[Phase, ...] = (("profile", {}), ("lines", {}), ("operations", {}), ("results", {}), ("frozen", {}))
 LOOK_STEPS = {"lines": 2, "operations": 3, "results": 5, "frozen": 4}
-"""Steps that each takes at least, the one that was under way among them."""
+"""Least number of steps of each, the unfinished step at its start included."""
 
 LOOK_S = {"lines": 2.0}
 """Seconds that it takes where steps are short."""

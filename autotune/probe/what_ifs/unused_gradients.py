@@ -164,7 +164,7 @@ class GradientWatch:
         for call in self._pending.pop(id(tensor), ()):
             call.cleared[id(tensor)] = call.cleared.get(id(tensor), 0) + 1
 
-    def is_open(self) -> bool:
+    def awaits_clearing(self) -> bool:
         """Whether gradients of an optimizer's that nothing has read have not been cleared often enough to say so."""
         if self._gives_up:
             return False

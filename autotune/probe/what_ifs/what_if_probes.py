@@ -231,8 +231,8 @@ class WhatIfProbes:
             recorder.on = True
 
     def _has_repeated_batches(self, table: Row | None) -> bool:
-        """Whether each step got the same of the kept batches: then nothing says what is constant."""
-        handed = self._kept.num_handed()
+        """Whether every step got the same kept batches: equal results may then come from equal data."""
+        handed = self._kept.num_handed_out()
         return table is not None and handed > 0 and round(handed / (table["steps"] + 1)) % len(self._kept) == 0
 
     def _record_watched(self) -> None:

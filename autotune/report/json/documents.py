@@ -143,7 +143,7 @@ class Operation(TypedDict):
     """Of the time of all operations of the line."""
 
 
-class CallingLine(TypedDict):
+class Caller(TypedDict):
     """A line of the user's that calls a function, and its part of the time of a line in there."""
 
     file: str
@@ -191,7 +191,7 @@ class HotLine(TypedDict):
     modules: list[str]
     """The modules that run at it; * stands for the numbers of a list."""
 
-    callers: list[CallingLine]
+    callers: list[Caller]
     """The user's lines that its function is called from, that with the most of its time first."""
 
 

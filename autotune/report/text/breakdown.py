@@ -38,7 +38,7 @@ def lines(report: Report, width: int) -> list[StyledLine]:
     bars: list[StyledLine] = []
     for phase in shown:
         bars.append(_bar(phase, shares[phase], step, _numbers(phase, report)))
-        is_told = any(line.phase_ms.get("other") for line in hot_lines.shown(step))
+        is_told = any(line.phase_ms.get("other") for line in hot_lines.shown_lines(step))
         if phase == "other" and shares[phase] >= FRAMES_FROM and not is_told:
             bars += _frames(report, step, width)
     return [

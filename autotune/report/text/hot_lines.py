@@ -25,7 +25,7 @@ _PLACE = 36
 
 def lines(report: Report, step: Step, width: int) -> list[StyledLine]:
     """A heading and a row for each line; the modules in one paragraph; nothing without stack samples."""
-    every = shown(step)
+    every = shown_lines(step)
     if step.lines is None or not every:
         return []
     is_traced = step.lines.ops is not None
@@ -34,7 +34,7 @@ def lines(report: Report, step: Step, width: int) -> list[StyledLine]:
     return [StyledLine(""), StyledLine(head, "heading"), *rows, *_modules(step.lines, width)]
 
 
-def shown(step: Step) -> list[HotLine]:
+def shown_lines(step: Step) -> list[HotLine]:
     """The lines that the report names."""
     every = step.lines.lines if step.lines is not None else ()
     return [line for line in every if line.share >= SHOWN_FROM][:MOST_LINES]

@@ -49,6 +49,14 @@ def test_one_number_of_many_is_noticed_and_so_is_its_place():
     assert mark(one) != mark(other)
 
 
+def test_a_small_change_far_behind_is_noticed(monkeypatch):
+    monkeypatch.setattr(results, "CHUNK", 1000)
+    one = torch.full((100_001,), 1e4)
+    other = one.clone()
+    other[100_000 - 1] += 0.01
+    assert mark(one) == mark(one.clone()) != mark(other)
+
+
 def test_very_large_results_and_long_lists_are_not_compared(monkeypatch):
     monkeypatch.setattr(results, "MOST_NUMBERS", 100)
     assert mark(torch.ones(101)) is None

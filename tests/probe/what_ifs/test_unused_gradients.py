@@ -358,7 +358,7 @@ def test_the_watch_is_open_until_what_nothing_reads_is_cleared(probed):
         head.step()
         if number % 3 == 2:
             encoder.zero_grad()
-        said.append(watch.is_open())
+        said.append(watch.awaits_clearing())
     stop()
     # The third step clears what three backwards have added up.
     assert said == [True] * 2 + [False] * 7
