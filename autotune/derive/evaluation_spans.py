@@ -60,15 +60,23 @@ def find(nodes: Sequence[EventNode], loaders: Sequence[LoaderSubject], end_ns: i
     gaps = list(_gaps(nodes, end_ns))
     between = [(gap, span) for gap in gaps for span in (*_bracketed(gap, refs), *_own_loader(gap, refs))]
     inside = {gap.end_ns for gap, span in between if _in_step(gap, span, refs)}
-    is_habit = len(inside) >= max(FEWEST_STEPS, USUAL * sum(not gap.is_last for gap in gaps))
+    # Steps on no loader's batch, as of a pre-training by hand before this one, do not count against a habit.
+    steps = sum(not gap.is_last and _batch(gap, refs) is not None for gap in gaps)
+    is_habit = len(inside) >= max(FEWEST_STEPS, USUAL * steps)
     found += [span for gap, span in between if not (is_habit and _in_step(gap, span, refs))]
     return _merge(found)
 
 
 def _in_step(gap: _Gap, span: EvaluationSpan, refs: _Refs) -> bool:
     """Whether it lies between a training batch and the backward on it: then nothing else was fetched for it."""
+    batch = _batch(gap, refs)
+    return batch is not None and batch.end_ns <= span.start_ns
+
+
+def _batch(gap: _Gap, refs: _Refs) -> Event | None:
+    """The last fetch of a batch in the gap, if that is one to train on."""
     came = [mark for mark in gap.marks if mark.kind == "fetch" and mark.flag]
-    return bool(came) and came[-1].ref in refs.train and came[-1].end_ns <= span.start_ns
+    return came[-1] if came and came[-1].ref in refs.train else None
 
 
 def _refs(nodes: Sequence[EventNode], loaders: Sequence[LoaderSubject]) -> _Refs:

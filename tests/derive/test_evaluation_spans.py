@@ -240,6 +240,23 @@ def test_what_each_step_does_with_its_own_batch_is_no_evaluation():
     assert found(repeated(*[labels_in_eval_mode] * 4)) == []
 
 
+def test_a_pre_training_without_a_loader_does_not_count_against_what_each_step_does():
+    def by_hand(script: Script) -> None:
+        script.forward(7, TRAIN, model=5)
+        script.run("backward", 30)
+        script.update()
+
+    def with_the_teacher(script: Script) -> None:
+        script.fetch(10)
+        script.mode(False, model=5)
+        script.forward(9, NO_GRAD, model=5)
+        script.forward(20)
+        script.run("backward", 30)
+        script.update()
+
+    assert found(repeated(*[by_hand] * 5, *[with_the_teacher] * 5)) == []
+
+
 def test_what_one_step_in_many_does_with_its_own_batch_is_an_evaluation():
     assert found(repeated(*[Script.step] * 9, labels_in_eval_mode)) == [(595, 600, False, True)]
 
