@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
+from autotune.derive.intervals import Stretch, merged, total, without
 from autotune.derive.recording_view import MS, RecordingView
 from autotune.model.recording import Event, Json
 
@@ -43,7 +44,13 @@ SOFTMAX = ("aten::_softmax", "aten::_softmax_backward_data", "aten::_safe_softma
 PRODUCTS = ("aten::bmm", "aten::baddbmm")
 """Linear layers are aten::mm and addmm: batched products are attention's, where its softmax is beside them."""
 
-COMMUNICATION = re.compile(r"^nccl")
+COMMUNICATION = re.compile(
+    r"^(nccl|rccl|nvshmem)|^void (nccl|rccl)|multimem_\w*(reduce|gather)|(one|two)_shot_all_reduce|cross_device_reduce"
+    r"|deep_ep::|symm_mem\w*(reduce|gather)",
+    re.IGNORECASE,
+)
+"""NCCL and RCCL, torch's symmetric memory (multimem_all_reduce_kernel), vLLM's cross_device_reduce, DeepEP."""
+
 CONVOLUTION = re.compile(r"conv", re.IGNORECASE)
 LAYOUT = re.compile(r"nchwToNhwc|nhwcToNchw")
 """cuDNN's kernels that turn a tensor around because the next one wants its channels last, or first."""
@@ -65,13 +72,14 @@ def shares(view: RecordingView) -> Mapping[str, float | str | None]:
     steps_ns = view.window.without_ms("checkpoint", "evaluation") * MS * table["steps"] if table and view.window else 0
     if table is None or steps_ns <= 0:
         return {}
-    kernels = [row for row in table["rows"] if row["kind"] == "kernel"]
-    count, busy_ns = sum(row["count"] for row in kernels), table["busy_ns"]
-    pageable_ns = _total(row for row in table["rows"] if row["kind"] == "copy" and "Pageable ->" in row["name"])
+    rows = totals(table)
+    kernels = [row for row in rows if row["kind"] == "kernel"]
+    count, busy_ns = sum(row["count"] for row in kernels), total(busy(table))
+    pageable_ns = _total(row for row in rows if row["kind"] == "copy" and "Pageable ->" in row["name"])
     values: dict[str, float | str | None] = {
         "busy_share": _share(busy_ns, steps_ns),
         "pageable_share": _share(pageable_ns, steps_ns),
-        "communication_share": _share(exposed_communication_ns(table), steps_ns),
+        "communication_share": _share(total(exposed_communication(table)), steps_ns),
     }
     if not busy_ns:
         return values
@@ -87,10 +95,44 @@ def shares(view: RecordingView) -> Mapping[str, float | str | None]:
     }
 
 
-def exposed_communication_ns(table: Json) -> int:
-    """At least this long NCCL's kernels ran alone: their time less all that overlapped anywhere."""
-    overlapped = _total(table["rows"]) - int(table["busy_ns"])
-    return max(0, _total(row for row in table["rows"] if COMMUNICATION.search(row["name"])) - max(0, overlapped))
+def totals(table: Json) -> list[Json]:
+    """The rows of the table, each with the `count` of its launches and their `total_ns`."""
+    count, length = [0] * len(table["rows"]), [0] * len(table["rows"])
+    for row, _, _, ns in table["launches"]:
+        count[row] += 1
+        length[row] += ns
+    both = zip(table["rows"], count, length, strict=True)
+    return [{**row, "count": number, "total_ns": ns} for row, number, ns in both]
+
+
+def busy(table: Json) -> list[Stretch]:
+    """When at least one kernel ran."""
+    return _running(table, lambda row: True)
+
+
+def idle(table: Json) -> list[Stretch]:
+    """When none did."""
+    return without([(table["start_ns"], table["end_ns"])], busy(table))
+
+
+def communication(table: Json) -> list[Stretch]:
+    """When a kernel of a collective ran, waits for other ranks included."""
+    return _running(table, is_communication)
+
+
+def exposed_communication(table: Json) -> list[Stretch]:
+    """When only kernels of collectives ran."""
+    return without(communication(table), _running(table, lambda row: not is_communication(row)))
+
+
+def is_communication(row: Json) -> bool:
+    return bool(COMMUNICATION.search(row["name"]))
+
+
+def _running(table: Json, is_wanted: Callable[[Json], bool]) -> list[Stretch]:
+    wanted = [row["kind"] == "kernel" and is_wanted(row) for row in table["rows"]]
+    end_ns = table["end_ns"]
+    return merged((start, min(start + ns, end_ns)) for row, _, start, ns in table["launches"] if wanted[row])
 
 
 def fp32_products_ns(kernels: Sequence[Json]) -> int | None:
@@ -136,16 +178,15 @@ def user_sync_idle_share(view: RecordingView) -> float | None:
     The profiler slows the host, and with it every gap: the idle time of the measured step is divided among the gaps.
     On both sides without the waits that have a cause of their own, which differ from step to step.
     """
-    table, window, busy = view.recording.kernels, view.window, shares(view).get("busy_share")
-    if table is None or window is None or not isinstance(busy, float):
+    table, window, busy_share = view.recording.kernels, view.window, shares(view).get("busy_share")
+    if table is None or window is None or not isinstance(busy_share, float):
         return None
     waits = [event for event in view.recording.events if event.kind in OTHER_WAITS and event.end_ns > table["start_ns"]]
-    explained = sum(end - start - _unexplained((start, end), waits) for start, end in table["idle"])
-    idle_ns = table["end_ns"] - table["start_ns"] - table["busy_ns"] - explained
+    idle_ns = sum(_unexplained(gap, waits) for gap in idle(table))
     after_ns = sum(_unexplained(gap, waits) for gap in gaps_after_reads(view))
     waited_ms = sum(window.phase_ms(phase) or 0.0 for phase in ("data_wait", "h2d"))
-    idle = max(0.0, 1 - busy - waited_ms / window.without_ms("checkpoint", "evaluation"))
-    return idle * min(1.0, after_ns / idle_ns) if idle_ns > 0 else 0.0
+    idle_share = max(0.0, 1 - busy_share - waited_ms / window.without_ms("checkpoint", "evaluation"))
+    return idle_share * min(1.0, after_ns / idle_ns) if idle_ns > 0 else 0.0
 
 
 def gaps_after_reads(view: RecordingView) -> list[tuple[int, int]]:
@@ -153,8 +194,7 @@ def gaps_after_reads(view: RecordingView) -> list[tuple[int, int]]:
 
     A read that found the device idle waited for nothing, unless an earlier read is what it is idle from.
     """
-    table = view.recording.kernels or {"idle": ()}
-    gaps = [(start, end) for start, end in table["idle"]]
+    gaps = idle(view.recording.kernels) if view.recording.kernels is not None else []
     found: list[tuple[int, int]] = []
     for read in _reads(view):
         gap = next(((start, end) for start, end in gaps if start <= read.end_ns < end), None)

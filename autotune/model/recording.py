@@ -30,6 +30,7 @@ from autotune.model.recording_sections import (
     RecordedDevice,
     RecordedSideEffects,
     TorchState,
+    TraceOrigin,
     WhatIfArguments,
     WhatIfValues,
 )
@@ -330,6 +331,9 @@ class Recording(Struct, frozen=True, forbid_unknown_fields=True):
 
     startup: StartUp | None = None
     """None where nothing sampled it: in a forked process, and in an older Recording."""
+
+    trace: TraceOrigin | None = None
+    """None where the probe recorded it."""
 
     @property
     def device_type(self) -> str | None:

@@ -250,27 +250,52 @@ class Compilation(TypedDict):
 
 
 class KernelRow(TypedDict):
-    """Launches of one kernel by one operator of torch ("" when unknown)."""
+    """A kernel, copy or fill that one operator of torch launched ("" when unknown)."""
 
     name: str
     operator: str
     kind: Literal["kernel", "copy", "fill"]
-    count: int
-    total_ns: int
+
+
+class HostRow(TypedDict):
+    """What the host did: an outermost operator of torch, a call that waits for the device, or a line of Python."""
+
+    name: str
+    """Of a line "train.py:12 (train)"."""
+
+    operator: str
+    """Of a call that waits, the innermost operator that made it; "" for none."""
+
+    kind: Literal["operator", "sync", "line"]
+    place: NotRequired[str]
+    """The user's function or line that it was called from, as `name` of a line; absent where no stack tells it."""
 
 
 class Kernels(TypedDict):
-    """A few optimizer steps that were profiled after the window, on CUDA."""
+    """Whole optimizer steps under a profiler: a few that followed the window, or those of a trace."""
 
     steps: int
     start_ns: int
     end_ns: int
-    busy_ns: int
-    """At least one kernel ran."""
-
     rows: list[KernelRow]
-    idle: list[tuple[int, int]]
-    """The longest gaps without a kernel (start, end), in the order of time."""
+    launches: list[tuple[int, int, int, int]]
+    """(row, stream, start, ns) of what ran on the device."""
+
+    host_rows: NotRequired[list[HostRow]]
+    host: NotRequired[list[tuple[int, int, int]]]
+    """(host row, start, ns); those of one kind may overlap, of several threads."""
+
+
+class TraceOrigin(TypedDict):
+    """Of a Recording that was made from a profiler's trace, and not by the probe: what the trace tells."""
+
+    file: str
+    are_steps_marked: bool
+    """Otherwise the whole trace counts as one step."""
+
+    has_stacks: bool
+    knows_rank: bool
+    is_compiled: bool
 
 
 class ModuleName(TypedDict):

@@ -152,20 +152,56 @@ def fetches(
 
 
 def launches(name: str, ms: float, operator: str = "", count: int = 1, kind: str = "kernel") -> dict[str, Any]:
-    """A row of `kernels`: `count` launches that took `ms` together."""
+    """`count` launches that took `ms` together, for `kernels`."""
     return {"name": name, "operator": operator, "kind": kind, "count": count, "total_ns": int(ms * MS)}
 
 
-def kernels(*rows: dict[str, Any], busy: float, end: int, start: int = 0, steps: int = 1, idle: Any = ()) -> Any:
-    """A synthetic `kernels` of profiled steps in start..end; all times in ms."""
-    return {
-        "steps": steps,
-        "start_ns": start * MS,
-        "end_ns": end * MS,
-        "busy_ns": int(busy * MS),
-        "rows": list(rows),
-        "idle": [(int(first * MS), int(last * MS)) for first, last in idle],
-    }
+def kernels(*given: dict[str, Any], busy: float, end: int, start: int = 0, steps: int = 1, idle: Any = ()) -> Any:
+    """A synthetic `kernels` of profiled steps in start..end; all times in ms.
+
+    The kernels follow one another for `busy` ms around the gaps of `idle`, and run beside one another where they are
+    longer than that. Copies and fills begin with the first of them.
+    """
+    slots = _slots([(first * MS, last * MS) for first, last in idle], busy * MS, start * MS, end * MS)
+    laid, at = [], 0.0
+    for row, one in enumerate(given):
+        for _ in range(one["count"]):
+            length = one["total_ns"] / one["count"]
+            if one["kind"] != "kernel":
+                laid.append((row, 7, start * MS, round(length)))
+                continue
+            laid += [(row, 7 + row, round(a), round(b - a)) for a, b in _cut(slots, at, length)]
+            at += length
+    table = {"steps": steps, "start_ns": start * MS, "end_ns": end * MS}
+    rows = [{key: one[key] for key in ("name", "operator", "kind")} for one in given]
+    return table | {"rows": rows, "launches": sorted(laid, key=lambda one: one[2])}
+
+
+def _slots(idle: list[tuple[float, float]], busy: float, start: float, end: float) -> list[tuple[float, float]]:
+    """Where kernels run for `busy` ns: between the gaps, 1 ms or more after the last one, and the rest before the first."""
+    if not idle:
+        return [(start, start + busy)]
+    edges = [start, *(edge for gap in idle for edge in gap), end]
+    between = [(edges[i], edges[i + 1]) for i in range(2, len(edges) - 2, 2)]
+    left = busy - sum(b - a for a, b in between)
+    before = min(left - MS, edges[1] - start)
+    return [(edges[1] - before, edges[1]), *between, (edges[-2], edges[-2] + left - before)]
+
+
+def _cut(slots: list[tuple[float, float]], at: float, length: float) -> Iterator[tuple[float, float]]:
+    """The stretches of `slots`, taken one after another and again from the first, from `at` on and `length` long."""
+    whole = sum(b - a for a, b in slots)
+    while length > 1e-6:
+        place = at % whole
+        for a, b in slots:
+            if place < b - a - 1e-6:
+                part = min(length, b - a - place)
+                yield a + place, a + place + part
+                at, length = at + part, length - part
+                break
+            place -= b - a
+        else:
+            at += whole - at % whole
 
 
 def what_if(name: str, arguments: dict[str, Any] | None = None, outcome: str = "completed", **result: Any) -> WhatIf:

@@ -129,16 +129,20 @@ def test_the_devices_clock_is_read_where_there_is_one():
 
 
 KERNELS = {
-    "steps": 3, "start_ns": 40, "end_ns": 90, "busy_ns": 20, "idle": [[40, 50], [70, 90]],
-    "rows": [{"name": "ampere_sgemm_128x64_nn", "operator": "aten::mm", "kind": "kernel", "count": 2, "total_ns": 20}],
+    "steps": 3, "start_ns": 40, "end_ns": 90,
+    "rows": [{"name": "ampere_sgemm_128x64_nn", "operator": "aten::mm", "kind": "kernel"}],
+    "launches": [[0, 7, 50, 20]],
+    "host_rows": [{"name": "cudaStreamSynchronize", "operator": "aten::item", "kind": "sync"}],
+    "host": [[0, 45, 30]],
 }  # fmt: skip
 
 
 def test_kernels_are_a_table_and_nothing_else():
     jsonschema.validate(with_(kernels=KERNELS), SCHEMA)
-    assert wire.from_json(with_(kernels=KERNELS)).kernels == {**KERNELS, "idle": [(40, 50), (70, 90)]}
+    read = {**KERNELS, "launches": [(0, 7, 50, 20)], "host": [(0, 45, 30)]}
+    assert wire.from_json(with_(kernels=KERNELS)).kernels == read
     row = {**KERNELS["rows"][0], "stack": "train.py"}
-    for kernels in ({"busy_share": 0.5}, {**KERNELS, "rows": [row]}, {**KERNELS, "idle": [[1]]}):
+    for kernels in ({"busy_share": 0.5}, {**KERNELS, "rows": [row]}, {**KERNELS, "launches": [[1]]}):
         with pytest.raises(jsonschema.ValidationError):
             jsonschema.validate(with_(kernels=kernels), SCHEMA)
 

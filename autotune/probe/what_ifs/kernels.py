@@ -9,14 +9,20 @@ from .. import clock, profiling
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
     from typing import Any
 
     from ..shapes import Row
 
 STEPS = 3
 MOST_CHARACTERS = 200
-MOST_GAPS = 2000
+MOST_LAUNCHES = 400_000
+"""More of them are not kept: the Recording would take tens of megabytes."""
+
+MOST_HOST = 50_000
+
+WAITS = ("StreamSynchronize", "DeviceSynchronize", "EventSynchronize", "CtxSynchronize")
+"""cudaStreamSynchronize, hipDeviceSynchronize ...: calls of the runtime that return when the device has done its work."""
 
 
 class KernelProfile:
@@ -58,7 +64,8 @@ class KernelProfile:
             events = profiler.profiler.kineto_results.events()
             table = tabulate(events, (self._begin, end), time.time_ns() - clock.now() + self._origin)
             # A step without any kernel is a profiler without CUPTI, which says so on stderr alone.
-            return {"steps": self._done, **table} if any(row["kind"] == "kernel" for row in table["rows"]) else None
+            is_whole = any(row["kind"] == "kernel" for row in table["rows"]) and len(table["launches"]) <= MOST_LAUNCHES
+            return {"steps": self._done, **table} if is_whole else None
         except Exception:  # another torch's profiler has other names: the kernels stay unknown
             return None
 
@@ -73,33 +80,27 @@ def _wait() -> int | None:
 
 
 def tabulate(events: Iterable[Any], span: tuple[int, int], origin: int) -> Row:
-    """Kineto `events` that start within `span`, as start_ns, end_ns, busy_ns, rows and idle; times less `origin`.
-
-    A row is all launches of one kernel by one operator, or all copies of one kind.
+    """Kineto `events` that start within `span`, as start_ns, end_ns, rows, launches, host_rows and host; times less
+    `origin`.
     """
-    found = [event for event in events if _is_device(event) and span[0] <= event.start_ns() < span[1]]
+    within = [event for event in events if span[0] <= event.start_ns() < span[1]]
+    found = sorted(filter(_is_device, within), key=lambda event: event.start_ns())
     operators = _operators(events, {event.linked_correlation_id() for event in found})
-    rows: dict[tuple[str, str, str], list[int]] = {}
-    kernels: list[tuple[int, int]] = []
+    rows: dict[tuple[str, str, str], int] = {}
+    launches = []
     for event in found:
-        name, start, length = event.name(), event.start_ns(), event.duration_ns()
-        kind = _kind(name)
-        if kind == "kernel":
-            kernels.append((start, min(start + length, span[1])))
-        row = rows.setdefault((name[:MOST_CHARACTERS], operators.get(event.linked_correlation_id(), ""), kind), [0, 0])
-        row[0] += 1
-        row[1] += length
-    gaps = _gaps(kernels, span)
-    longest = sorted(sorted(gaps, key=lambda gap: gap[0] - gap[1])[:MOST_GAPS])
+        name, start = event.name(), event.start_ns()
+        key = (name[:MOST_CHARACTERS], operators.get(event.linked_correlation_id(), ""), _kind(name))
+        length = min(event.duration_ns(), span[1] - start)
+        launches.append((rows.setdefault(key, len(rows)), event.device_resource_id(), start - origin, length))
+    host_rows, host = _host([event for event in within if not _is_device(event)], origin)
     return {
         "start_ns": span[0] - origin,
         "end_ns": span[1] - origin,
-        "busy_ns": span[1] - span[0] - sum(end - start for start, end in gaps),
-        "rows": [
-            {"name": name, "operator": operator, "kind": kind, "count": count, "total_ns": total}
-            for (name, operator, kind), (count, total) in rows.items()
-        ],
-        "idle": [(start - origin, end - origin) for start, end in longest],
+        "rows": [{"name": name, "operator": operator, "kind": kind} for name, operator, kind in rows],
+        "launches": launches,
+        "host_rows": host_rows,
+        "host": host,
     }
 
 
@@ -121,11 +122,26 @@ def _operators(events: Iterable[Any], wanted: set[int]) -> dict[int, str]:
     return found
 
 
-def _gaps(intervals: list[tuple[int, int]], span: tuple[int, int]) -> list[tuple[int, int]]:
-    """(start, end) of what `intervals` leave uncovered of `span`."""
-    gaps, covered = [], span[0]
-    for start, end in sorted(intervals):
-        if start > covered:
-            gaps.append((covered, start))
-        covered = max(covered, end)
-    return gaps if covered >= span[1] else [*gaps, (covered, span[1])]
+def _host(events: Sequence[Any], origin: int) -> tuple[list[Row], list[tuple[int, int, int]]]:
+    """The outermost operators of each thread, and the calls that wait with the innermost operator around them."""
+    rows: dict[tuple[str, str, str], int] = {}
+    found = []
+    around: list[Any] = []
+    for event in sorted(events, key=lambda one: (one.device_resource_id(), one.start_ns(), -one.duration_ns())):
+        start, name = event.start_ns(), event.name()
+        if around and around[0].device_resource_id() != event.device_resource_id():
+            around.clear()
+        while around and around[-1].start_ns() + around[-1].duration_ns() <= start:
+            around.pop()
+        if name.endswith(WAITS):
+            key = (name, around[-1].name() if around else "", "sync")
+        elif "::" in name and not event.is_user_annotation():
+            around.append(event)
+            if len(around) > 1:
+                continue
+            key = (name[:MOST_CHARACTERS], "", "operator")
+        else:
+            continue
+        found.append((rows.setdefault(key, len(rows)), start - origin, event.duration_ns()))
+    longest = sorted(sorted(found, key=lambda one: -one[2])[:MOST_HOST], key=lambda one: one[1])
+    return [{"name": name, "operator": operator, "kind": kind} for name, operator, kind in rows], longest

@@ -22,7 +22,7 @@ SGEMM = "ampere_sgemm_128x64_nn"
 class Event:
     """A _KinetoEvent, as far as it is asked."""
 
-    def __init__(self, name, start, length, device=CUDA, identity=0, linked=0, annotation=False):
+    def __init__(self, name, start, length, device=CUDA, identity=0, linked=0, annotation=False, resource=7):
         self.name = lambda: name
         self.start_ns = lambda: start
         self.duration_ns = lambda: length
@@ -30,6 +30,7 @@ class Event:
         self.correlation_id = lambda: identity
         self.linked_correlation_id = lambda: linked
         self.is_user_annotation = lambda: annotation
+        self.device_resource_id = lambda: resource
 
 
 def test_the_fake_event_asks_nothing_that_torchs_own_lacks():
@@ -39,45 +40,68 @@ def test_the_fake_event_asks_nothing_that_torchs_own_lacks():
 
 # A step of 1000 ns from 5000 on: an operator launches two kernels on two streams, copies surround them.
 EVENTS = [
-    Event("aten::mm", 5000, 90, CPU, identity=1),
-    Event("cudaLaunchKernel", 5010, 5, CPU, identity=77, linked=1),
-    Event("my secret phase", 5100, 300, CPU, identity=2, annotation=True),
+    Event("aten::matmul", 4995, 100, CPU, identity=3, resource=100),
+    Event("aten::linear", 5001, 98, CPU, identity=4, resource=100),
+    Event("aten::mm", 5002, 90, CPU, identity=1, resource=100),
+    Event("cudaLaunchKernel", 5010, 5, CPU, identity=77, linked=1, resource=100),
+    Event("my secret phase", 5100, 300, CPU, identity=2, annotation=True, resource=100),
     Event(SGEMM, 5100, 200, identity=77, linked=1),
-    Event(SGEMM, 5200, 300, identity=78, linked=1),
-    Event("triton_poi_fused_add_0", 5700, 100, identity=79, linked=2),
+    Event(SGEMM, 5200, 300, identity=78, linked=1, resource=8),
+    Event("triton_poi_fused_add_0", 5700, 400, identity=79, linked=2),
     Event("my secret phase", 5100, 700, identity=2, linked=2, annotation=True),
     Event("Memcpy HtoD (Pageable -> Device)", 5500, 40, identity=80),
     Event("Memset (Device)", 5600, 10, identity=81),
     Event(SGEMM, 4000, 100, identity=70, linked=1),
-    Event("cudaDeviceSynchronize", 5900, 100, CPU, identity=90),
+    Event("aten::item", 5800, 150, CPU, identity=5, resource=100),
+    Event("aten::_local_scalar_dense", 5801, 149, CPU, identity=6, resource=100),
+    Event("cudaStreamSynchronize", 5810, 140, CPU, identity=90, resource=100),
+    Event("MulBackward0", 5805, 10, CPU, identity=7, resource=200),
+    Event("autograd::engine::evaluate_function: MulBackward0", 5804, 12, CPU, identity=7, resource=200),
+    Event("cudaDeviceSynchronize", 5960, 30, CPU, identity=91, resource=100),
 ]
 
 
-def test_events_become_rows_and_gaps():
+def test_events_become_rows_and_launches():
     table = kernels.tabulate(EVENTS, (5000, 6000), 1000)
     assert table["rows"] == [
-        {"name": SGEMM, "operator": "aten::mm", "kind": "kernel", "count": 2, "total_ns": 500},
-        {"name": "triton_poi_fused_add_0", "operator": "", "kind": "kernel", "count": 1, "total_ns": 100},
-        {"name": "Memcpy HtoD (Pageable -> Device)", "operator": "", "kind": "copy", "count": 1, "total_ns": 40},
-        {"name": "Memset (Device)", "operator": "", "kind": "fill", "count": 1, "total_ns": 10},
+        {"name": SGEMM, "operator": "aten::mm", "kind": "kernel"},
+        {"name": "Memcpy HtoD (Pageable -> Device)", "operator": "", "kind": "copy"},
+        {"name": "Memset (Device)", "operator": "", "kind": "fill"},
+        {"name": "triton_poi_fused_add_0", "operator": "", "kind": "kernel"},
     ]
     assert (table["start_ns"], table["end_ns"]) == (4000, 5000)
-    assert table["busy_ns"] == 400 + 100, "kernels that overlap count once, copies not at all"
-    assert table["idle"] == [(4000, 4100), (4500, 4700), (4800, 5000)]
+    assert table["launches"] == [
+        (0, 7, 4100, 200),
+        (0, 8, 4200, 300),
+        (1, 7, 4500, 40),
+        (2, 7, 4600, 10),
+        (3, 7, 4700, 300),
+    ], "the last one ends with the span"
     assert "secret" not in json.dumps(table)
 
 
-def test_only_the_longest_gaps_are_kept_in_the_order_of_time(monkeypatch):
-    monkeypatch.setattr(kernels, "MOST_GAPS", 2)
-    table = kernels.tabulate(EVENTS, (5000, 6000), 0)
-    assert table["idle"] == [(5500, 5700), (5800, 6000)]
-    assert table["busy_ns"] == 500
+def test_the_host_is_told_by_outermost_operators_and_by_calls_that_wait():
+    table = kernels.tabulate(EVENTS, (5000, 6000), 1000)
+    named = [(table["host_rows"][row], start, ns) for row, start, ns in table["host"]]
+    assert named == [
+        ({"name": "aten::linear", "operator": "", "kind": "operator"}, 4001, 98),
+        ({"name": "aten::item", "operator": "", "kind": "operator"}, 4800, 150),
+        ({"name": "autograd::engine::evaluate_function: MulBackward0", "operator": "", "kind": "operator"}, 4804, 12),
+        ({"name": "cudaStreamSynchronize", "operator": "aten::_local_scalar_dense", "kind": "sync"}, 4810, 140),
+        ({"name": "cudaDeviceSynchronize", "operator": "", "kind": "sync"}, 4960, 30),
+    ]
 
 
-def test_long_names_are_cut_and_added_up():
+def test_only_the_longest_of_the_host_are_kept_in_the_order_of_time(monkeypatch):
+    monkeypatch.setattr(kernels, "MOST_HOST", 2)
+    assert [start for _, start, _ in kernels.tabulate(EVENTS, (5000, 6000), 0)["host"]] == [5800, 5810]
+
+
+def test_long_names_are_cut_and_become_one_row():
     events = [Event("void k<" + "x" * 300 + end, 10, 5) for end in ("a", "b")]
-    (row,) = kernels.tabulate(events, (0, 100), 0)["rows"]
-    assert (len(row["name"]), row["count"]) == (kernels.MOST_CHARACTERS, 2)
+    table = kernels.tabulate(events, (0, 100), 0)
+    (row,) = table["rows"]
+    assert (len(row["name"]), len(table["launches"])) == (kernels.MOST_CHARACTERS, 2)
 
 
 @pytest.fixture
@@ -122,10 +146,9 @@ def test_torchs_profiler_is_asked_as_it_wants_to_be(waits, products):
     table = profile.table()
     assert len(waits) == 2
     (row,) = table["rows"]
-    assert (table["steps"], row["name"], row["kind"], row["count"]) == (2, "aten::mm", "kernel", 2)
-    assert row["total_ns"] == table["busy_ns"] > 0
-    assert table["idle"][0][0] == table["start_ns"]
-    assert table["idle"][-1][1] == table["end_ns"]
+    assert (table["steps"], row["name"], row["kind"]) == (2, "aten::mm", "kernel")
+    assert len(table["launches"]) == 2
+    assert all(table["start_ns"] <= start and start + ns <= table["end_ns"] for _, _, start, ns in table["launches"])
     assert not torch.autograd._profiler_enabled()
 
 
