@@ -9,6 +9,7 @@ from autotune.derive import (
     calls,
     collectives,
     device,
+    device_profile,
     growth,
     interruptions,
     iterator_per_batch,
@@ -72,6 +73,7 @@ def derive(
         startup=_startup(first.recording),
         ranks=ranks.rows(views, waits, late),
         collectives=collectives.rows(mine),
+        device=device_profile.profile(first),
     )
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from msgspec import Struct
 
 from autotune.model.evidence import Fact, Setting
-from autotune.model.report import Collective, Rank, StartUpPart, Step
+from autotune.model.report import Collective, DeviceProfile, Rank, StartUpPart, Step
 
 
 class Derived(Struct, frozen=True):
@@ -17,3 +17,4 @@ class Derived(Struct, frozen=True):
     ranks: tuple[Rank, ...] = ()
     collectives: tuple[Collective, ...] = ()
     startup: tuple[StartUpPart, ...] = ()
+    device: DeviceProfile | None = None

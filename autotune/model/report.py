@@ -217,6 +217,74 @@ class Collective(Struct, frozen=True):
     wait_ms: float | None
 
 
+IDLE = ("data_wait", "copy", "sync", "operator", "python", "save", "evaluation")
+"""Why the device is idle: what the host did meanwhile. "copy": the device copied, and no kernel ran; "sync": the host
+had waited for the device, and until its next launch; "operator": it was inside an operator of torch; "python": in none."""
+
+
+class IdlePart(Struct, frozen=True):
+    """Idle time of the device, as a share of the profiled steps in 0..1. `name` is the operator, or the waiting call;
+    `place` the user's function or line, "" where no stack tells it.
+    """
+
+    kind: str
+    share: float
+    name: str = ""
+    place: str = ""
+
+
+class KernelGroup(Struct, frozen=True):
+    """Kernels of one kind: their part of all kernels' time in 0..1, and launches per step. `example` is the name of the
+    one that takes most.
+    """
+
+    kind: str
+    share: float
+    per_step: float
+    example: str
+
+
+class DeviceCopies(Struct, frozen=True):
+    """Copies of one kind, e.g. "HtoD (Pageable -> Device)": per step."""
+
+    kind: str
+    per_step: float
+    ms: float
+
+
+class DeviceSync(Struct, frozen=True):
+    """Calls that wait for the device, by the operator that makes them ("" for the script's own call): per step."""
+
+    name: str
+    operator: str
+    place: str
+    per_step: float
+    ms: float
+
+
+class DeviceProfile(Struct, frozen=True):
+    """What the device did in whole steps under a profiler, which slows the host: idle shares are upper bounds.
+
+    Shares are of the profiled step, in 0..1; communication is that of collectives, `exposed_share` where no other
+    kernel ran.
+    """
+
+    steps: int
+    step_ms: float
+    busy_share: float
+    communication_share: float
+    exposed_share: float
+    kernels_per_step: float
+    mean_kernel_us: float | None
+    streams: int
+    idle: tuple[IdlePart, ...]
+    """The largest first; parts of one kind add up to its whole."""
+
+    kernels: tuple[KernelGroup, ...]
+    copies: tuple[DeviceCopies, ...]
+    syncs: tuple[DeviceSync, ...]
+
+
 class StartUpPart(Struct, frozen=True):
     """One thing that the process did until its first step (from catalogue/startup.toml). `of` is an imported package.
 
@@ -346,6 +414,9 @@ class Report(Struct, frozen=True):
 
     collectives: tuple[Collective, ...] = ()
     """The lines of rank 0 that call collectives, that with the most time first; nothing of one alone."""
+
+    device: DeviceProfile | None = None
+    """Of the first rank; None without profiled steps on a device."""
 
     @property
     def num_steps_run(self) -> int | None:

@@ -7,6 +7,7 @@ the device had done all that was launched until then.
 
 from __future__ import annotations
 
+import re
 from bisect import bisect_left, bisect_right
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Sequence
@@ -21,14 +22,26 @@ from autotune.trace.read import Activity, HostEvent, Trace
 STEP = "ProfilerStep"
 FETCH = "enumerate(DataLoader)"
 OPTIMIZER = "Optimizer.step"
-NODE = "autograd::engine::evaluate_function"
+NODE = re.compile(r"autograd::engine::evaluate_function|torch::autograd::AccumulateGrad$|\w+Backward\d*$")
+"""A node of the backward pass; releases before 1.9 have no range around it."""
+
 COMPILED = ("Torch-Compiled Region", "CompiledFunction", "## Call CompiledFxGraph", "triton_")
 
 WAITS = ("StreamSynchronize", "DeviceSynchronize", "EventSynchronize", "CtxSynchronize")
 """cudaStreamSynchronize, hipDeviceSynchronize ...: calls of the runtime that return when the device has done its work."""
 
+BLOCKED_NS = 500_000
+"""A copy is queued in microseconds: a call for one that takes this long waits, for the copy or for what is before it."""
+
+COPY_CALLS = ("cudaMemcpyAsync", "cudaMemcpy", "hipMemcpyAsync", "hipMemcpy", "hipMemcpyWithStream")
+
 MOST_CHARACTERS = 200
 FEWEST_OPTIMIZER_STEPS = 3
+
+RANGES = (STEP, FETCH, "Optimizer.", "DistributedDataParallel.", "nccl:", "gloo:", "c10d::", "PyTorch Profiler")
+"""Ranges that torch itself marks; others are the script's or a library's, and tell where a call is from."""
+
+FILE = re.compile(r".+:\d+ \(")
 
 TRAINS = 3
 """The flag of a forward with gradients in training mode."""
@@ -188,10 +201,12 @@ class Host:
         """The events of one thread, which nest."""
         operators: list[HostEvent] = []
         frames: list[tuple[HostEvent, str]] = []
+        ranges: list[HostEvent] = []
         own: list[tuple[int, int, str]] = []
         for event in events:
-            while operators and operators[-1].end_ns <= event.start_ns:
-                operators.pop()
+            for around in (operators, ranges):
+                while around and around[-1].end_ns <= event.start_ns:
+                    around.pop()
             while frames and frames[-1][0].end_ns <= event.start_ns:
                 frames.pop()
             if event.kind == "python":
@@ -200,13 +215,18 @@ class Host:
                     frames.append((event, place))
                     own.append((event.start_ns, event.ns, place))
                 continue
+            if event.kind == "range" and not event.name.startswith(RANGES):
+                ranges.append(event)
+                if not frames and not event.stack:
+                    own.append((event.start_ns, event.ns, _range_name(event)))
             place = innermost(event.stack) if event.stack else frames[-1][1] if frames else ""
+            place = place or (_range_name(ranges[-1]) if ranges else "")
             if event.kind == "runtime":
                 self._read_call(event, operators, place)
             elif event.kind == "operator":
                 if event.identity >= 0:
                     self.by_identity[event.identity] = event.name
-                if event.name.startswith(NODE):
+                if NODE.match(event.name):
                     self.backwards.append(event)
                 if not operators:
                     self.operators.append(Node(event, "", place))
@@ -218,7 +238,7 @@ class Host:
         named = next((one.name for one in reversed(operators) if one.name.startswith("aten::")), "")
         if event.correlation >= 0:
             self.launches[event.correlation] = (event.start_ns, named, operators[0] if operators else None)
-        if event.name.endswith(WAITS):
+        if event.name.endswith(WAITS) or (event.name in COPY_CALLS and event.ns >= BLOCKED_NS):
             around = named or (operators[-1].name if operators else "")
             if not place and operators:
                 place = next((innermost(one.stack) for one in reversed(operators) if one.stack), "")
@@ -250,28 +270,23 @@ class Host:
 
     def known_syncs(self) -> list[Node]:
         """Calls that wait, of which the trace tells the user's line."""
-        return [node for node in self.syncs if node.place]
+        return [node for node in self.syncs if FILE.match(node.place)]
 
     def _backwards(self, between: Sequence[Event]) -> Iterator[tuple[int, int]]:
-        """From the first node of the backward pass to the last, with no other outermost operator's start between."""
-        other = [node.event.start_ns for node in self.operators if not node.event.name.startswith(NODE)]
-        cuts = sorted([*(event.start_ns for event in between)])
-        nodes = iter(self.backwards)
-        first = next(nodes, None)
-        if first is None:
-            return
-        begin, last = first.start_ns, first.end_ns
+        """From the first node of a backward pass to its last: the thread that called it starts nothing meanwhile."""
         threads = {event.thread for event in self.backwards}
-        own = {node.event.thread for node in self.operators if not node.event.name.startswith(NODE)}
-        looks_at = other if threads & own else []  # another thread's backward runs while this one waits
-        for node in nodes:
-            is_cut = _any_between(cuts, last, node.start_ns) or _any_between(looks_at, last, node.start_ns)
-            if is_cut:
+        called = [node.event.start_ns for node in self.operators if node.event.thread not in threads]
+        cuts = sorted([*called, *(event.start_ns for event in between)])
+        begin = last = None
+        for node in self.backwards:
+            if begin is None or last is None:
+                begin, last = node.start_ns, node.end_ns
+            elif _any_between(cuts, last, node.start_ns):
                 yield begin, last
-                begin = node.start_ns
-                last = node.end_ns
+                begin, last = node.start_ns, node.end_ns
             last = max(last, node.end_ns)
-        yield begin, last
+        if begin is not None and last is not None:
+            yield begin, last
 
     def _forwards(self, backwards: Sequence[Event], others: Sequence[Event]) -> Iterator[Event]:
         """Before each backward, from the first operator after what came last to the backward's begin."""
@@ -292,6 +307,10 @@ class Host:
             if one.kind == "copy" and "HtoD" in one.name and launched is not None and launched[2] is not None:
                 found[launched[2].start_ns] = launched[2]
         return sorted(found.values(), key=lambda event: event.start_ns)
+
+
+def _range_name(event: HostEvent) -> str:
+    return f"range {event.name.strip('# ')}"
 
 
 def _outermost(ranges: Iterable[HostEvent]) -> list[HostEvent]:

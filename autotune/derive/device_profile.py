@@ -1,0 +1,201 @@
+"""What the device did in the profiled steps, and what the host did while it was idle."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+
+from autotune.derive.intervals import Stretch, common, merged, total, without
+from autotune.derive.kernel_kinds import kind_of
+from autotune.derive.kernels import busy, communication, exposed_communication, idle, totals
+from autotune.derive.recording_view import MS, RecordingView
+from autotune.model.recording import Json
+from autotune.model.report import DeviceCopies, DeviceProfile, DeviceSync, IdlePart, KernelGroup
+
+WAITS = {"data_wait": ("iter", "fetch"), "save": ("checkpoint",), "evaluation": ("evaluation",)}
+"""Idle time within these events of the Recording has their cause, whatever the host's operators did."""
+
+MOST_PARTS = 12
+"""Of one kind; the rest of it becomes one part without a name."""
+
+
+def profile(view: RecordingView) -> DeviceProfile | None:
+    """The DeviceProfile of one process; None without profiled steps."""
+    table = view.recording.kernels
+    if table is None:
+        return None
+    span_ns = table["end_ns"] - table["start_ns"]
+    rows = totals(table)
+    kernels = [row for row in rows if row["kind"] == "kernel"]
+    count = sum(row["count"] for row in kernels)
+    kernel_ns = sum(row["total_ns"] for row in kernels)
+    steps = table["steps"]
+    return DeviceProfile(
+        steps=steps,
+        step_ms=span_ns / steps / MS,
+        busy_share=total(busy(table)) / span_ns,
+        communication_share=total(communication(table)) / span_ns,
+        exposed_share=total(exposed_communication(table)) / span_ns,
+        kernels_per_step=count / steps,
+        mean_kernel_us=kernel_ns / count / 1e3 if count else None,
+        streams=len({stream for row, stream, _, _ in table["launches"] if rows[row]["kind"] == "kernel"}),
+        idle=tuple(idle_parts(view, table)),
+        kernels=tuple(_groups(kernels, kernel_ns, steps)),
+        copies=tuple(_copies(rows, steps)),
+        syncs=tuple(_syncs(table, steps)),
+    )
+
+
+def idle_parts(view: RecordingView, table: Json) -> Iterator[IdlePart]:
+    """The idle time by what the host did, the largest part first; nothing where the host was not recorded."""
+    if "host" not in table:
+        return
+    span_ns = table["end_ns"] - table["start_ns"]
+    left = idle(table)
+    found: list[IdlePart] = []
+    for kind, events in WAITS.items():
+        waited = merged((one.start_ns, one.end_ns) for one in view.recording.events if one.kind in events)
+        found += _part(kind, total(common(left, waited)), span_ns)
+        left = without(left, waited)
+    rows = table["rows"]
+    copying = merged((start, start + ns) for row, _, start, ns in table["launches"] if rows[row]["kind"] == "copy")
+    found += _part("copy", total(common(left, copying)), span_ns)
+    left = without(left, copying)
+    after, left = _after_syncs(table, left)
+    found += _named("sync", after, span_ns)
+    found += _named("operator", _within(table, "operator", left), span_ns)
+    left = without(left, merged((start, start + ns) for row, start, ns in _host(table, "operator")))
+    found += _python(table, left, span_ns)
+    yield from sorted(found, key=lambda part: -part.share)
+
+
+def _part(kind: str, ns: int, span_ns: int) -> list[IdlePart]:
+    return [IdlePart(kind, ns / span_ns)] if ns else []
+
+
+Named = Counter[tuple[str, str]]
+"""Nanoseconds by (name, place)."""
+
+
+def _named(kind: str, found: Named, span_ns: int) -> Iterator[IdlePart]:
+    for (name, place), ns in found.most_common(MOST_PARTS):
+        if ns > 0:
+            yield IdlePart(kind, ns / span_ns, name, place)
+    yield from _part(kind, sum(ns for _, ns in found.most_common()[MOST_PARTS:]), span_ns)
+
+
+def _host(table: Json, kind: str) -> list[tuple[int, int, int]]:
+    rows = table["host_rows"]
+    return [one for one in table["host"] if rows[one[0]]["kind"] == kind]
+
+
+def _after_syncs(table: Json, gaps: Sequence[Stretch]) -> tuple[Named, list[Stretch]]:
+    """The gaps that began while a call waited for the device, which had then done all that was queued, and the others
+    as far as a call waited in them. And what is left of these.
+    """
+    rows = table["host_rows"]
+    waits = sorted((start, start + ns, row) for row, start, ns in _host(table, "sync"))
+    found, others, place = Named(), [], 0
+    for gap in gaps:
+        while place < len(waits) and waits[place][1] < gap[0]:
+            place += 1
+        if place < len(waits) and waits[place][0] < gap[0]:
+            found[_name(rows[waits[place][2]])] += gap[1] - gap[0]
+        else:
+            others.append(gap)
+    found += _within(table, "sync", others)
+    return found, without(others, merged((start, end) for start, end, _ in waits))
+
+
+def _name(row: Json) -> tuple[str, str]:
+    """(name, place) of a row of the host."""
+    return f"{row['operator']} ({row['name']})" if row["operator"] else row["name"], row.get("place", "")
+
+
+def _within(table: Json, kind: str, gaps: Sequence[Stretch]) -> Named:
+    """Of the gaps, what lies in the host's rows of one kind; where threads overlap, the one that began first counts."""
+    rows, found = table["host_rows"], Named()
+    place, covered = 0, 0
+    for row, start, ns in sorted(_host(table, kind), key=lambda one: one[1]):
+        begin, end = max(start, covered), start + ns
+        if end <= begin:
+            continue
+        covered = end
+        while place < len(gaps) and gaps[place][1] <= begin:
+            place += 1
+        at = place
+        while at < len(gaps) and gaps[at][0] < end:
+            found[_name(rows[row])] += min(end, gaps[at][1]) - max(begin, gaps[at][0])
+            at += 1
+    return found
+
+
+def _python(table: Json, gaps: Sequence[Stretch], span_ns: int) -> Iterator[IdlePart]:
+    """What no operator covers: Python, by the innermost function of the user's where stacks tell it."""
+    found, place = Named(), 0
+    for start, end, name in _innermost(table):
+        while place < len(gaps) and gaps[place][1] <= start:
+            place += 1
+        at = place
+        while at < len(gaps) and gaps[at][0] < end:
+            found["", name] += min(end, gaps[at][1]) - max(start, gaps[at][0])
+            at += 1
+    found["", ""] += total(gaps) - found.total()
+    yield from _named("python", found, span_ns)
+
+
+def _innermost(table: Json) -> Iterator[tuple[int, int, str]]:
+    """(start, end, place) of the user's functions without what functions within them take; in order."""
+    rows = table["host_rows"]
+    calls = sorted((start, -(start + ns), rows[row]["name"]) for row, start, ns in _host(table, "line"))
+    around: list[tuple[int, str]] = []
+    at = 0
+    for start, end, name in [*calls, (1 << 62, -(1 << 62), "")]:
+        while around and around[-1][0] <= start:
+            until, own = around.pop()
+            if until > at:
+                yield at, until, own
+                at = until
+        if around and start > at:
+            yield at, start, around[-1][1]
+        at = max(at, start)
+        around.append((-end, name))
+
+
+def _groups(kernels: Sequence[Json], kernel_ns: int, steps: int) -> Iterator[KernelGroup]:
+    groups: dict[str, list[Json]] = {}
+    for row in kernels:
+        groups.setdefault(kind_of(row), []).append(row)
+    made = []
+    for kind, rows in groups.items():
+        ns = sum(row["total_ns"] for row in rows)
+        names: Counter[str] = Counter()
+        for row in rows:
+            names[row["name"]] += row["total_ns"]
+        share = ns / kernel_ns if kernel_ns else 0.0
+        made.append(KernelGroup(kind, share, sum(row["count"] for row in rows) / steps, names.most_common(1)[0][0]))
+    yield from sorted(made, key=lambda group: -group.share)
+
+
+def _copies(rows: Sequence[Json], steps: int) -> Iterator[DeviceCopies]:
+    kinds: dict[str, list[int]] = {}
+    for row in rows:
+        if row["kind"] == "copy":
+            of = kinds.setdefault(row["name"].removeprefix("Memcpy "), [0, 0])
+            of[0] += row["count"]
+            of[1] += row["total_ns"]
+    for kind, (count, ns) in sorted(kinds.items(), key=lambda item: -item[1][1]):
+        yield DeviceCopies(kind, count / steps, ns / steps / MS)
+
+
+def _syncs(table: Json, steps: int) -> Iterator[DeviceSync]:
+    rows = table.get("host_rows", ())
+    count: Counter[int] = Counter()
+    length: Counter[int] = Counter()
+    for row, start, ns in table.get("host", ()):
+        if rows[row]["kind"] == "sync" and table["start_ns"] <= start < table["end_ns"]:
+            count[row] += 1
+            length[row] += ns
+    for row, ns in length.most_common():
+        one = rows[row]
+        yield DeviceSync(one["name"], one["operator"], one.get("place", ""), count[row] / steps, ns / steps / MS)
