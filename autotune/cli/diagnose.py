@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Mapping
+from itertools import takewhile
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +17,7 @@ from autotune.cli.script_command import explain_misplaced_options
 from autotune.collect import Request, Status
 from autotune.collect.request import DEFAULT_STEPS, LEAST_WINDOW_S
 from autotune.diagnose.diagnose import DiagnoseOptions, diagnose, load
+from autotune.diagnose.from_trace import ENDINGS, diagnose_traces
 from autotune.diagnose.outlook import OutlookRequest
 from autotune.errors import ScriptError
 from autotune.model.outlook import ProgressLine
@@ -35,6 +38,8 @@ TIME_LIMIT = "Limit in seconds, from the first step."
 STARTUP_LIMIT = "Limit in seconds until the first step."
 AT = 'Progress of a running job, "step 1200/50000" or its progress bar: advise whether to restart it.'
 OPTIONS = "Compare with the same run on this many devices: DDP, ZeRO-2, FSDP."
+PATH = click.Path(exists=True, path_type=Path)
+TRACE = "Report on traces of torch.profiler instead of a run; a COMMAND behind them only tells whose files they are of."
 POSITIVE = click.FloatRange(min=0, min_open=True)
 BANDWIDTH = "Between devices, for --options (default: assumed)."
 DEVICE_PRICE = "USD per hour of one device, for --options (default: --price)."
@@ -62,6 +67,7 @@ def _progress(context: click.Context, parameter: click.Parameter, text: str | No
 @options.format_of("diagnose")
 @options.output
 @click.option("--load", "load", metavar="RUN_OR_RECORDING", help="Report on a stored run (last: the newest).")
+@click.option("--trace", "traces", multiple=True, type=PATH, metavar="FILE_OR_FOLDER...", help=TRACE)
 @options.no_lock
 @options.quiet
 @options.script_command
@@ -73,15 +79,26 @@ def command(command: tuple[str, ...], **given: Any) -> None:
     \b
         autotune diagnose train.py --lr 1e-4
         autotune diagnose -- torchrun --nproc-per-node 2 train.py
+        autotune diagnose --trace trace.json.gz
     """
     outlook = _outlook_request(given)
-    if given["load"] is not None:
+    if given["traces"]:
+        report = _read_traces(command, outlook, given)
+    elif given["load"] is not None:
         report = load(given["load"], cwd=Path.cwd(), price=given["price"], asked=outlook)
     else:
         report = _measure(command, outlook, given)
     show(render("diagnose", report, given["format_"], colour=has_colour(given["output"])), given["output"])
-    if given["load"] is None and report.run.outcome in FAILED:
+    if given["load"] is None and not given["traces"] and report.run.outcome in FAILED:
         raise SystemExit(ScriptError.exit_code)
+
+
+def _read_traces(command: tuple[str, ...], outlook: OutlookRequest, given: Mapping[str, Any]) -> Report:
+    """Words that name traces are further traces: `--trace rank*.json` of a shell gives all but the first as words."""
+    more = list(takewhile(lambda word: word.endswith(ENDINGS) and Path(word).is_file(), command))
+    paths = [*given["traces"], *map(Path, more)]
+    words = command[len(more) :]
+    return diagnose_traces(paths, words, cwd=Path.cwd(), environ=os.environ, price=given["price"], asked=outlook)
 
 
 def _outlook_request(given: Mapping[str, Any]) -> OutlookRequest:

@@ -26,6 +26,7 @@ from autotune.derive import (
     settings,
     startup,
     step,
+    traced,
     user_logging,
     what_ifs,
 )
@@ -67,7 +68,7 @@ def derive(
         *collectives.facts(first, mine),
     )
     return Derived(
-        facts=facts,
+        facts=tuple(traced.told(facts, first.recording.trace)),
         settings=tuple(settings.settings(first)),
         step=step.step(first, interruptions.run_ms(first)),
         startup=_startup(first.recording),

@@ -3,17 +3,28 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from autotune.derive.intervals import Stretch, common, merged, total, without
 from autotune.derive.kernel_kinds import kind_of
-from autotune.derive.kernels import busy, communication, exposed_communication, idle, totals
-from autotune.derive.recording_view import MS, RecordingView
+from autotune.derive.kernels import (
+    busy,
+    communication,
+    exposed_communication,
+    idle,
+    shares,
+    totals,
+    user_sync_idle_share,
+)
+from autotune.derive.recording_view import MS, MeasuredWindow, RecordingView
 from autotune.model.recording import Json
 from autotune.model.report import DeviceCopies, DeviceProfile, DeviceSync, IdlePart, KernelGroup
 
 WAITS = {"data_wait": ("iter", "fetch"), "save": ("checkpoint",), "evaluation": ("evaluation",)}
 """Idle time within these events of the Recording has their cause, whatever the host's operators did."""
+
+LAUNCHING = ("operator", "python")
+"""The host prepares the next launch."""
 
 MOST_PARTS = 12
 """Of one kind; the rest of it becomes one part without a name."""
@@ -44,6 +55,42 @@ def profile(view: RecordingView) -> DeviceProfile | None:
         copies=tuple(_copies(rows, steps)),
         syncs=tuple(_syncs(table, steps)),
     )
+
+
+def idle_shares(view: RecordingView) -> Mapping[str, float | str]:
+    """Facts by name: the idle time of the device by what the host did, of the step; and where most of it is launching.
+
+    A profiler slows the host, and with it every gap: the idle time of the measured step is divided among the gaps. The
+    step of a trace is the profiled one.
+    """
+    table, window, found = view.recording.kernels, view.window, profile(view)
+    if table is None or window is None or found is None or not found.idle:
+        return {}
+    kinds: Counter[str] = Counter()
+    for part in found.idle:
+        kinds[part.kind] += part.share  # type: ignore[assignment]  # a Counter of shares
+    scale = 1.0 if view.recording.trace is not None else _scale(view, window, kinds)
+    launching = sum(kinds[kind] for kind in LAUNCHING)
+    values: dict[str, float | str] = {
+        "launch_idle_share": scale * launching,
+        "other_sync_idle_share": max(0.0, scale * kinds["sync"] - (user_sync_idle_share(view) or 0.0)),
+        "copy_idle_share": scale * kinds["copy"],
+    }
+    for name, wanted in (("launch_idle_at", LAUNCHING), ("other_sync_idle_at", ("sync",))):
+        largest = next((part for part in found.idle if part.kind in wanted and (part.name or part.place)), None)
+        if largest is not None:
+            values[name] = " in ".join(part for part in (largest.name, largest.place) if part)
+    return values
+
+
+def _scale(view: RecordingView, window: MeasuredWindow, kinds: Mapping[str, float]) -> float:
+    """Idle time of the measured step outside the waits with a cause of their own, to that of the profiled one."""
+    busy_share = shares(view).get("busy_share")
+    profiled = sum(kinds[kind] for kind in (*LAUNCHING, "sync", "copy"))
+    if not isinstance(busy_share, float) or profiled <= 0:
+        return 0.0
+    waited_ms = window.phase_ms("data_wait") or 0.0
+    return max(0.0, 1 - busy_share - waited_ms / window.without_ms("checkpoint", "evaluation")) / profiled
 
 
 def idle_parts(view: RecordingView, table: Json) -> Iterator[IdlePart]:

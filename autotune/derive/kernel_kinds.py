@@ -22,7 +22,9 @@ NORM = re.compile(r"norm|bn_(fw|bw)|welford", re.IGNORECASE)
 REDUCTION = re.compile(r"reduce|softmax|nll_loss|cross_entropy|sort|topk|scan", re.IGNORECASE)
 INDEX = re.compile(r"index|gather|scatter|embedding|cat(array)?batched", re.IGNORECASE)
 TURNED = re.compile(r"batched_transpose|SubTensorOp|transpose_kernel|permute", re.IGNORECASE)
-ELEMENTWISE = re.compile(r"elementwise|vectorized|triton_poi|unrolled|fill|copy|dropout|activation|relu|gelu", re.IGNORECASE)
+ELEMENTWISE = re.compile(
+    r"elementwise|vectorized|triton_poi|unrolled|fill|copy|dropout|activation|relu|gelu", re.IGNORECASE
+)
 
 
 def kind_of(row: Json) -> str:

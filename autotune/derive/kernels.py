@@ -52,8 +52,8 @@ COMMUNICATION = re.compile(
 """NCCL and RCCL, torch's symmetric memory (multimem_all_reduce_kernel), vLLM's cross_device_reduce, DeepEP."""
 
 CONVOLUTION = re.compile(r"conv", re.IGNORECASE)
-LAYOUT = re.compile(r"nchwToNhwc|nhwcToNchw")
-"""cuDNN's kernels that turn a tensor around because the next one wants its channels last, or first."""
+LAYOUT = re.compile(r"nchwToNhwc|nhwcToNchw|batched_transpose_\d+x\d+")
+"""Kernels of cuDNN and of MIOpen that turn a tensor around because the next one wants its channels last, or first."""
 
 LEAST_SOFTMAX = 0.1
 """Of the products' time. Attention's softmax reads and writes the scores that its products write and read; that of a

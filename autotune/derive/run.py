@@ -36,6 +36,7 @@ def facts(view: RecordingView) -> Iterator[Fact]:
 def _run(view: RecordingView) -> Mapping[str, Value | None]:
     process, steps, step_ms = view.recording.process, training_plan.num_steps(view), interruptions.run_ms(view)
     return {
+        "run.is_traced": view.recording.trace is not None,
         "run.framework": training_plan.framework(view.recording).name,
         "run.world_size": process["world_size"],
         "run.local_world_size": process["local_world_size"],

@@ -10,7 +10,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from contextlib import nullcontext
 from pathlib import Path
 
@@ -29,17 +29,16 @@ from autotune.diagnose import (
     outlook,
     write_patch,
 )
-from autotune.diagnose.build_report import build_report, together
+from autotune.diagnose.build_report import build_report
+from autotune.diagnose.finish import finish
 from autotune.diagnose.manifest import ManifestData
 from autotune.engine.evidence import EvidenceError
 from autotune.engine.load import load_rules
-from autotune.engine.recommend import ranked
 from autotune.errors import ScriptError, UsageError
-from autotune.history import commands, predictions
+from autotune.history import commands
 from autotune.invocation import invoked
 from autotune.machine.software import release
 from autotune.model.evidence import Fact
-from autotune.model.recording import Recording
 from autotune.model.report import Report
 from autotune.model.scanned import Bundle
 from autotune.scan.command import files_outside, project_pins, scan_command
@@ -86,7 +85,7 @@ def diagnose(options: DiagnoseOptions, show: Show, *, cwd: Path, environ: Mappin
     attachments.write(report.evaluation.findings)
     target = construction.PatchTarget(root, measured.folder, cwd, environ)
     report = replace(report, patch=write_patch.write(report, bundle, releases, target))
-    return _finish(report, recordings, options.asked, root)
+    return finish(report, recordings, options.asked, root)
 
 
 def load(
@@ -114,7 +113,7 @@ def load(
     except EvidenceError as error:
         raise UsageError(f"it contradicts itself: {error}", where=str(path), to_do="Diagnose again.") from error
     report = replace(report, patch=write_patch.patch_file(path), name=name)
-    return _finish(report, recordings, asked, artefacts.project_root(cwd))
+    return finish(report, recordings, asked, artefacts.project_root(cwd))
 
 
 class Measurement(Struct, frozen=True):
@@ -177,13 +176,3 @@ def _refuse_failed(
     except ScriptError as error:
         error.to_do += missing_package.hint(options.words, known.run, measured.collected.raised, cwd, environ)
         raise
-
-
-def _finish(report: Report, recordings: Sequence[Recording], asked: outlook.OutlookRequest, root: Path) -> Report:
-    """The report once its patch is there: what that cannot write is the reader's to decide on, and the outlook counts
-    on what it can."""
-    report = replace(report, calibration=str(predictions.calibration(root) or ""))
-    report = write_patch.locate_edits(report)
-    recommendations = ranked(report.recommendations, lambda several: together(several, report))
-    report = replace(report, recommendations=recommendations)
-    return replace(report, outlook=outlook.outlook(report, recordings, asked))

@@ -25,7 +25,7 @@ def needs_decision(setting: str, effect: Effect) -> bool:
     return effect not in UNCHANGED or setting.startswith(COSTS)
 
 
-Basis = Literal["measured", "modelled", "bound"]
+Basis = Literal["measured", "modelled", "profiled", "bound"]
 
 MOST_REMOVED = 0.99
 """No claim removes more of a step than this, whatever its parts add up to."""

@@ -219,7 +219,7 @@ class Collective(Struct, frozen=True):
 
 IDLE = ("data_wait", "copy", "sync", "operator", "python", "save", "evaluation")
 """Why the device is idle: what the host did meanwhile. "copy": the device copied, and no kernel ran; "sync": the host
-had waited for the device, and until its next launch; "operator": it was inside an operator of torch; "python": in none."""
+had waited for the device, and until its next launch; "operator": it was in an operator of torch; "python": in none."""
 
 
 class IdlePart(Struct, frozen=True):
@@ -357,6 +357,9 @@ class MeasuredRun(Struct, frozen=True, forbid_unknown_fields=True):
 
     ended: tuple[str, ...] = ()
     """Programs that outlived the script."""
+
+    traces: tuple[str, ...] = ()
+    """The files that it was read from, and nothing was run."""
 
     notes: tuple[str, ...] = ()
 

@@ -12,7 +12,7 @@ from autotune.model.rule import GainSpec
 from autotune.predict.gain_inputs import TRAIN, gain, number, saved_s
 
 COMPUTE = ("forward", "recompute", "backward", "optimizer")
-BASES: tuple[Basis, ...] = ("measured", "modelled", "bound")
+BASES: tuple[Basis, ...] = ("measured", "modelled", "profiled", "bound")
 """The strongest first."""
 
 Part = tuple[str, Gain]

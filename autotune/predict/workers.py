@@ -78,7 +78,7 @@ def _most(evidence: Evidence, subject: str, workers: float) -> float:
 
 def _at_most(evidence: Evidence, subject: str, count: float | None) -> Gain | None:
     """What batches from memory bring, and no more than the pace of `count` workers that all have a core each."""
-    ceiling = measured_ceiling({}, evidence, subject)
+    ceiling = measured_ceiling({}, evidence, subject) or _without_wait(evidence, subject)
     if ceiling is None:
         return None
     names = ("step.mean_ms", "loader.batch_ms", "loader.batches_per_step")
@@ -86,6 +86,15 @@ def _at_most(evidence: Evidence, subject: str, count: float | None) -> Gain | No
     pace = step * count / (batch * per_step) if step and count and batch and per_step else math.inf
     most = min(ceiling.speedup, max(1.0, pace))
     return gain(evidence, subject, most, (min(1.0, most), most), "bound")
+
+
+def _without_wait(evidence: Evidence, subject: str) -> Gain | None:
+    """All that workers can save where the training process prepares its batches: the wait. None with workers."""
+    wait = number(evidence, subject, "loader.wait_share")
+    if wait is None or not 0 < wait < 1 or number(evidence, subject, "loader.num_workers") != 0:
+        return None
+    most = speedup_without(wait)
+    return gain(evidence, subject, most, (1.0, most), "bound")
 
 
 def unexplained(evidence: Evidence, subject: str, modelled_ms: float) -> float:

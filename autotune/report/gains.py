@@ -23,7 +23,7 @@ FAR_ABOVE = 4.0
 NEXT_TO_NOTHING = 0.002
 """Of the step."""
 
-_WEAKEST_LAST: tuple[Basis, ...] = ("measured", "modelled", "bound")
+_WEAKEST_LAST: tuple[Basis, ...] = ("measured", "modelled", "profiled", "bound")
 
 
 def ready_to_apply(report: Report) -> tuple[Recommendation, ...]:

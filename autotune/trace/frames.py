@@ -12,11 +12,14 @@ FRAME = re.compile(r"(?P<file>[^;<>]+?)\((?P<line>\d+)\): (?P<function>.+)")
 INSTALLED = re.compile(r"(site|dist)-packages[/\\]|[/\\]lib[/\\]python\d|^[A-Za-z]:.*[/\\]Lib[/\\]|<frozen")
 
 LIBRARIES = frozenset(
-    "accelerate aiohttp apex bitsandbytes composer dask datasets deepspeed diffusers einops fairscale fbgemm_gpu fire flash_attn"
-    " functorch hydra ignite jax joblib kornia lightning lightning_fabric megatron mlflow mmcv mmengine monai nvidia numpy"
-    " omegaconf optuna pandas peft PIL pytorch_lightning ray scipy sentence_transformers sklearn tensorboard tensordict"
-    " timm tokenizers torch torch_geometric torch_xla torchaudio torchdata torchmetrics torchrec torchvision tqdm"
-    " transformer_engine transformers triton trl unsloth vllm wandb webdataset xformers".split()
+    """
+    accelerate aiohttp apex bitsandbytes composer dask datasets deepspeed diffusers einops fairscale fbgemm_gpu
+    fire flash_attn functorch hydra ignite jax joblib kornia lightning lightning_fabric megatron mlflow mmcv
+    mmengine monai nvidia numpy omegaconf optuna pandas peft PIL pytorch_lightning ray scipy sentence_transformers
+    sklearn tensorboard tensordict timm tokenizers torch torch_geometric torch_xla torchaudio torchdata
+    torchmetrics torchrec torchvision tqdm transformer_engine transformers triton trl unsloth vllm wandb
+    webdataset xformers
+    """.split()  # noqa: SIM905 (sixty lines)
 )
 """Their paths begin with the package: Kineto takes the folder of sys.path off."""
 

@@ -151,8 +151,11 @@ class _File(Struct):
 
 
 def read(path: Path) -> Trace:
-    """The trace in a file. Raises UsageError for one that cannot be read, or is no trace of torch.profiler: it says what
-    it is, and how to record one."""
+    """The trace in a file.
+
+    Raises UsageError for one that cannot be read, or is no trace of torch.profiler: it says what it is, and how to
+    record one.
+    """
     data = _content(path)
     if (found := other_format(data, path.name)) is not None:
         raise UsageError(f"it is {found}, not a trace of torch.profiler", where=str(path), to_do=RECORD)

@@ -156,8 +156,10 @@ def launches(name: str, ms: float, operator: str = "", count: int = 1, kind: str
     return {"name": name, "operator": operator, "kind": kind, "count": count, "total_ns": int(ms * MS)}
 
 
-def kernels(*given: dict[str, Any], busy: float, end: int, start: int = 0, steps: int = 1, idle: Any = ()) -> Any:
-    """A synthetic `kernels` of profiled steps in start..end; all times in ms.
+def kernels(
+    *given: dict[str, Any], busy: float, end: int, start: int = 0, steps: int = 1, idle: Any = (), host: Any = None
+) -> Any:
+    """A synthetic `kernels` of profiled steps in start..end; all times in ms. `host` are ({name ...}, start, end).
 
     The kernels follow one another for `busy` ms around the gaps of `idle`, and run beside one another where they are
     longer than that. Copies and fills begin with the first of them.
@@ -172,13 +174,21 @@ def kernels(*given: dict[str, Any], busy: float, end: int, start: int = 0, steps
                 continue
             laid += [(row, 7 + row, round(a), round(b - a)) for a, b in _cut(slots, at, length)]
             at += length
-    table = {"steps": steps, "start_ns": start * MS, "end_ns": end * MS}
+    table: dict[str, Any] = {"steps": steps, "start_ns": start * MS, "end_ns": end * MS}
+    if host is not None:
+        table["host_rows"] = [row for row, _, _ in host]
+        table["host"] = [(number, round(a * MS), round((b - a) * MS)) for number, (_, a, b) in enumerate(host)]
     rows = [{key: one[key] for key in ("name", "operator", "kind")} for one in given]
     return table | {"rows": rows, "launches": sorted(laid, key=lambda one: one[2])}
 
 
+def on_host(name: str, start: float, end: float, kind: str = "operator", **more: str) -> tuple[Any, float, float]:
+    """What the host did from `start` to `end` ms, for `kernels`."""
+    return {"name": name, "operator": "", "kind": kind} | more, start, end
+
+
 def _slots(idle: list[tuple[float, float]], busy: float, start: float, end: float) -> list[tuple[float, float]]:
-    """Where kernels run for `busy` ns: between the gaps, 1 ms or more after the last one, and the rest before the first."""
+    """Where kernels run for `busy` ns: between the gaps, 1 ms after the last one, and the rest before the first."""
     if not idle:
         return [(start, start + busy)]
     edges = [start, *(edge for gap in idle for edge in gap), end]

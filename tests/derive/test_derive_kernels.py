@@ -3,8 +3,20 @@
 from __future__ import annotations
 
 import pytest
-from build import LIBRARY, MS, USER, Script, batches, facts_of, kernels, launches, loader, recording, steps
-from msgspec.structs import replace
+from build import (
+    LIBRARY,
+    MS,
+    USER,
+    Script,
+    batches,
+    facts_of,
+    kernels,
+    launches,
+    loader,
+    on_host,
+    recording,
+    steps,
+)
 
 from autotune.derive import derive
 from autotune.derive.kernels import attention, fp32_products_ns, is_fp32_product
@@ -246,7 +258,10 @@ def test_a_busy_device_has_no_idle_time_to_blame():
     assert idle_share([(1010, 1040.1)], [(1040, 1060)], busy=80.0) == 0.0
 
 
-def synthetic(rows, busy, pinned=False, **fields):
+LAUNCHING = [on_host("aten::linear", 1045, 1075, place="model.py:3 (forward)")]
+
+
+def synthetic(rows, busy, pinned=False, host=LAUNCHING, library=False, **fields):
     """A synthetic CUDA Recording of steps of 65 ms, nothing that was measured."""
     script = Script()
     for _ in range(6):
@@ -255,8 +270,8 @@ def synthetic(rows, busy, pinned=False, **fields):
     return recording(
         script,
         device=CUDA,
-        kernels=kernels(*rows, busy=busy, start=1000, end=1080, idle=[(1040, 1079)]),
-        calls=(call(),),
+        kernels=kernels(*rows, busy=busy, start=1000, end=1080, idle=[(1040, 1079)], host=host),
+        calls=(call(library),),
         loaders=(loader(arguments={"pin_memory": pinned}),),
         **fields,
     )
@@ -282,7 +297,8 @@ def fired(one, *more):
         ("PR002", synthetic(FP32, busy=39)),
         ("DL004", synthetic((*FP32, PAGEABLE), busy=39)),
         ("SY001", synthetic(FP32, busy=39)),
-        ("CO001", replace(synthetic(FP32, busy=39), calls=(call(library=True),))),
+        ("CO001", synthetic(FP32, busy=39)),
+        ("SY018", synthetic(FP32, busy=39, host=[on_host("cudaStreamSynchronize", 1030, 1041, "sync")], library=True)),
     ],
 )
 def test_a_rule_reads_what_the_kernels_say(rule, one):

@@ -18,6 +18,7 @@ from build import (
     launches,
     loader,
     model,
+    on_host,
     optimizer,
     recording,
     sample,
@@ -578,6 +579,9 @@ def test_group_by_length(values, expected):
     assert rows["run", "data.group_by_length"].value is expected
 
 
+HOST = [on_host("aten::linear", 5, 7), on_host("cudaStreamSynchronize", 4, 5.5, "sync")]
+
+
 def everything():
     """Recordings that between them know every fact."""
     script = checkpointed(2)
@@ -614,7 +618,7 @@ def everything():
     cuda = {
         "device": CUDA,
         "memory": memory,
-        "kernels": kernels(launches("flash_fwd_kernel", 5), busy=5, end=9),
+        "kernels": kernels(launches("flash_fwd_kernel", 5), busy=5, end=9, host=HOST),
         "calls": (call("gc", 3), call("empty_cache", 3), call("sync", 3)),
         "torch_state": state | {"grad_scaler": False, "clips_scaled": False, "legacy_amp": False},
         "compile": {"graph_breaks": 0, "recompiles_at_start": 1, "recompiles_at_end": 1, "compiling_steps": 1},

@@ -22,7 +22,7 @@ MOST_LAUNCHES = 400_000
 MOST_HOST = 50_000
 
 WAITS = ("StreamSynchronize", "DeviceSynchronize", "EventSynchronize", "CtxSynchronize")
-"""cudaStreamSynchronize, hipDeviceSynchronize ...: calls of the runtime that return when the device has done its work."""
+"""cudaStreamSynchronize, hipDeviceSynchronize ...: calls that return when the device has done its work."""
 
 
 class KernelProfile:

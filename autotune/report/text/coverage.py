@@ -14,8 +14,14 @@ def lines(report: Report, width: int) -> list[StyledLine]:
     return [
         *paragraph("Already right", ", ".join(coverage.right), width),
         *paragraph("Would not help", ", ".join(coverage.useless), width),
-        *paragraph("Not looked at", "; ".join(by_reason(coverage.not_looked_at)), width),
+        *paragraph("Not looked at", _not_looked_at(report), width),
     ]
+
+
+def _not_looked_at(report: Report) -> str:
+    if report.run.traces:
+        return "what a trace does not tell: the model, settings and code, padding, memory, saves and evaluations"
+    return "; ".join(by_reason(report.coverage.not_looked_at))
 
 
 def by_reason(topics: Iterable[tuple[str, str]]) -> list[str]:

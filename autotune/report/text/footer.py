@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shlex
+from pathlib import PurePath
 
 from autotune.invocation import typed
 from autotune.invocation.redacted import is_whole
@@ -28,7 +29,7 @@ def lines(report: Report, width: int) -> list[StyledLine]:
         *paragraph(
             "Stopped", ", ".join(run.ended) and f"{', '.join(run.ended)}: still running after the script ended", width
         ),
-        *paragraph("Cost", _cost(report), width),
+        *paragraph("Cost", "" if run.traces else _cost(report), width),
         *wrap(_stop(report), width, rest="  "),
     ]
 
@@ -44,11 +45,12 @@ def _noise(report: Report, width: int) -> list[StyledLine]:
         return []
     noise = report.evidence.lookup(RUN, "step.noise_share")
     noun = "step" if step.steps == 1 else "steps"
-    text = f"{step.steps} {noun} measured, median {step_time(step.median_ms)}"
+    how = "profiled" if report.run.traces else "measured"
+    text = f"{step.steps} {noun} {how}, median {step_time(step.median_ms)}"
     text += f", 90th percentile {step_time(step.p90_ms)}"
     if isinstance(noise, float):
         text += f"; mean +-{percent(noise)} (90 % interval)"
-    if step.steps < MIN_STEPS:
+    if step.steps < MIN_STEPS and not report.run.traces:
         text += f". Fewer than {MIN_STEPS} steps: no gain counts as measured"
     return paragraph("Window", text, width)
 
@@ -71,6 +73,8 @@ def _wall(report: Report) -> str:
 
 def _stop(report: Report) -> str:
     run = report.run
+    if run.traces:
+        return f"Read from {_traces(run)}: nothing was run. A profiler slows the host: idle shares are upper bounds."
     if run.kept_going:
         return "The probe detached after the window; training continued and saved as usual."
     stopped = ""
@@ -78,6 +82,10 @@ def _stop(report: Report) -> str:
         replays = "; it then replayed some of them, so its later output is not training" if run.replayed else ""
         stopped = f"Job stopped after {_count(report)}{replays}."
     return f"{stopped} {_isolation_result(report)}".strip()
+
+
+def _traces(run: RunSummary) -> str:
+    return PurePath(run.traces[0]).name if len(run.traces) == 1 else f"{len(run.traces)} traces"
 
 
 def _count(report: Report) -> str:

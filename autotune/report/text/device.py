@@ -1,0 +1,100 @@
+"""What the device did in the profiled steps: how busy it was, why it was idle, and what its kernels were."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from autotune.model.report import DeviceProfile, IdlePart, Report
+from autotune.outlet import clean
+from autotune.report.text.layout import StyledLine, paragraph, wrap
+from autotune.report.units import percent, step_time
+
+SHOWN_FROM = 0.01
+"""Of the step; of the kernels' time."""
+
+MOST_PLACES = 2
+MOST_GROUPS = 5
+
+_IDLE = {
+    "data_wait": "the host waits for a batch",
+    "copy": "the device copies",
+    "sync": "after the host waited for the device",
+    "operator": "the host is in operators of torch",
+    "python": "the host is in Python",
+    "save": "the host saves",
+    "evaluation": "evaluation",
+}
+
+
+def lines(report: Report, width: int) -> list[StyledLine]:
+    """Nothing where no device was profiled."""
+    device = report.device
+    if device is None:
+        return []
+    busy = f"{percent(device.busy_share)} busy, {percent(1 - device.busy_share)} idle"
+    noun = "step" if device.steps == 1 else "steps"
+    head = f"The device over {device.steps} profiled {noun}: {busy}"
+    return [
+        *(StyledLine(line.text, "heading") for line in wrap(head, width, rest="  ")),
+        *(line for kind in _kinds(device.idle) for line in _idle(kind, device.idle, width)),
+        *_communication(device, width),
+        *paragraph("Kernels", _kernels(device), width),
+        *paragraph("Copies", _copies(device), width),
+        *paragraph("Waits for the device", _syncs(device), width),
+    ]
+
+
+def _kinds(parts: Sequence[IdlePart]) -> list[str]:
+    """Those with a visible share, the largest first."""
+    shares = {kind: _share(kind, parts) for kind in dict.fromkeys(part.kind for part in parts)}
+    return sorted((kind for kind in shares if shares[kind] >= SHOWN_FROM), key=lambda kind: -shares[kind])
+
+
+def _share(kind: str, parts: Iterable[IdlePart]) -> float:
+    return sum(part.share for part in parts if part.kind == kind)
+
+
+def _idle(kind: str, parts: Sequence[IdlePart], width: int) -> list[StyledLine]:
+    named = [part for part in parts if part.kind == kind and (part.name or part.place) and part.share >= SHOWN_FROM]
+    places = "; ".join(f"{_name(part)} {percent(part.share)}" for part in named[:MOST_PLACES])
+    text = f"idle: {_IDLE[kind]}{f': {places}' if places else ''}"
+    return _row(_share(kind, parts), text, width)
+
+
+def _row(share: float, text: str, width: int) -> list[StyledLine]:
+    return wrap(text, width, first=f"  {percent(share):>6}  ", rest="          ")
+
+
+def _name(part: IdlePart) -> str:
+    return clean(" in ".join(each for each in (part.name, part.place) if each))
+
+
+def _communication(device: DeviceProfile, width: int) -> list[StyledLine]:
+    if device.communication_share < SHOWN_FROM:
+        return []
+    hidden = device.communication_share - device.exposed_share
+    text = f"busy with communication alone (exposed); {percent(hidden)} more is hidden behind other kernels"
+    return _row(device.exposed_share, text, width)
+
+
+def _kernels(device: DeviceProfile) -> str:
+    if device.mean_kernel_us is None:
+        return "none"
+    groups = [group for group in device.kernels if group.share >= SHOWN_FROM][:MOST_GROUPS]
+    shares = ", ".join(f"{group.kind} {percent(group.share)}" for group in groups)
+    return f"{device.kernels_per_step:,.0f} a step, {device.mean_kernel_us:.0f} us each; {shares}"
+
+
+def _copies(device: DeviceProfile) -> str:
+    shown = [copy for copy in device.copies if copy.ms >= SHOWN_FROM * device.step_ms]
+    return ", ".join(f"{clean(copy.kind)} {step_time(copy.ms)} in {copy.per_step:g} a step" for copy in shown)
+
+
+def _syncs(device: DeviceProfile) -> str:
+    rows = sorted(device.syncs, key=lambda sync: -sync.ms)[:MOST_PLACES]
+    words = []
+    for sync in rows:
+        by = f"{sync.operator} ({sync.name})" if sync.operator else sync.name
+        place = f" in {sync.place}" if sync.place else ""
+        words.append(clean(f"{by}{place}, {sync.per_step:g} a step, {step_time(sync.ms)}"))
+    return "; ".join(words)
