@@ -1,12 +1,18 @@
 # make demo: a virtual environment, the package, and the report on a shipped faulty script.
 # make test: the same environment, then every check.
+# make test-cuda: the probe under a CUDA build of torch, which needs no GPU; downloads about three gigabytes.
 # make accuracy: the labelled scripts of the subset, scored; about three minutes.
 
 PYTHON ?= python3
 VENV ?= .venv
 BIN := $(VENV)/bin
 
-.PHONY: demo test lint unit accuracy clean
+# A release for CUDA: with a pin of its own, and none of constraints.txt, which may name a build for CPUs.
+CUDA_VENV ?= .venv-cuda
+CUDA_TORCH ?= torch==2.14.1
+CUDA_BIN := $(CUDA_VENV)/bin
+
+.PHONY: demo test test-cuda lint unit accuracy clean
 
 demo: $(VENV)/.ready
 	$(BIN)/autotune diagnose fixtures/scripts/tokenise_in_getitem.py --steps 400
@@ -25,6 +31,16 @@ unit: $(VENV)/.ready
 accuracy: $(VENV)/.ready
 	$(BIN)/python -m benchmarks.accuracy --subset --least 0.6
 
+test-cuda: $(CUDA_VENV)/.ready
+	$(CUDA_BIN)/python -c 'import torch; print("torch", torch.__version__, "CUDA", torch.version.cuda); assert torch.version.cuda'
+	$(CUDA_BIN)/python -m pytest tests/probe
+
+$(CUDA_VENV)/.ready: pyproject.toml
+	$(PYTHON) -m venv $(CUDA_VENV)
+	$(CUDA_BIN)/python -m pip install --quiet --upgrade pip
+	$(CUDA_BIN)/python -m pip install --quiet $(CUDA_TORCH) --editable '.[dev]'
+	touch $@
+
 $(VENV)/.ready: pyproject.toml constraints.txt
 	$(PYTHON) -c 'import sys; sys.version_info >= (3, 11) or sys.exit("autotune needs Python 3.11 or newer")'
 	$(PYTHON) -m venv $(VENV)
@@ -33,4 +49,4 @@ $(VENV)/.ready: pyproject.toml constraints.txt
 	touch $@
 
 clean:
-	rm -rf $(VENV) .autotune
+	rm -rf $(VENV) $(CUDA_VENV) .autotune

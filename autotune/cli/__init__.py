@@ -50,6 +50,7 @@ VERBS = {
     ),
     "tune": Verb("autotune.cli.tune:command", "Search settings that make a script faster, and confirm the best.", True),
     "undo": Verb("autotune.cli.undo:command", "Undo the changes that apply wrote."),
+    "trace": Verb("autotune.cli.trace:command", "Write the window of a diagnosis as a trace for Perfetto."),
     "rules": Verb("autotune.cli.rules:command", "List every rule."),
 }
 

@@ -74,7 +74,7 @@ def derive(
         startup=_startup(first.recording),
         ranks=ranks.rows(views, waits, late),
         collectives=collectives.rows(mine),
-        device=device_profile.profile(first),
+        devices=tuple(one for view in views if (one := device_profile.profile(view)) is not None),
     )
 
 

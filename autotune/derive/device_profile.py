@@ -42,6 +42,7 @@ def profile(view: RecordingView) -> DeviceProfile | None:
     kernel_ns = sum(row["total_ns"] for row in kernels)
     steps = table["steps"]
     return DeviceProfile(
+        rank=view.recording.process["rank"],
         steps=steps,
         step_ms=span_ns / steps / MS,
         busy_share=total(busy(table)) / span_ns,

@@ -125,7 +125,7 @@ def _measured(
         start_ns=window.start_ns,
         end_ns=window.end_ns,
         steps=window.steps,
-        step_ms=tuple((b - a) / MS for a, b in itertools.pairwise(edges)),
+        step_ms=tuple((b - a) / MS for a, b in itertools.pairwise(map(on_device, edges))),
         parts=timeline.split(
             timeline.moved(nodes, on_device),
             (window.start_ns, window.end_ns),

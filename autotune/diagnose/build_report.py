@@ -62,7 +62,7 @@ def build_report(
         coverage=coverage(evaluation, evidence, known.run),
         ranks=derived.ranks,
         collectives=derived.collectives,
-        device=derived.device,
+        devices=derived.devices,
     )
 
 

@@ -20,7 +20,8 @@ def notes(evidence: Evidence, recordings: Sequence[Recording], declined: Sequenc
     """What the reader should know of the circumstances; `declined` are findings whose changes would gain nothing."""
     load, quota = evidence.lookup(RUN, "machine.load"), evidence.lookup(RUN, "machine.cpu_quota")
     found: list[str] = []
-    if not any(name.startswith("machine.") for name in evidence.facts.get(RUN, ())):
+    is_traced = evidence.lookup(RUN, "run.is_traced") is True
+    if not is_traced and not any(name.startswith("machine.") for name in evidence.facts.get(RUN, ())):
         found.append(NO_MACHINE)
     if isinstance(load, int | float) and isinstance(quota, int | float) and load >= BUSY_SHARE * quota:
         found.append(

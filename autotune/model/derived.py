@@ -17,4 +17,4 @@ class Derived(Struct, frozen=True):
     ranks: tuple[Rank, ...] = ()
     collectives: tuple[Collective, ...] = ()
     startup: tuple[StartUpPart, ...] = ()
-    device: DeviceProfile | None = None
+    devices: tuple[DeviceProfile, ...] = ()

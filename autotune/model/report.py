@@ -269,6 +269,7 @@ class DeviceProfile(Struct, frozen=True):
     kernel ran.
     """
 
+    rank: int
     steps: int
     step_ms: float
     busy_share: float
@@ -418,8 +419,13 @@ class Report(Struct, frozen=True):
     collectives: tuple[Collective, ...] = ()
     """The lines of rank 0 that call collectives, that with the most time first; nothing of one alone."""
 
-    device: DeviceProfile | None = None
-    """Of the first rank; None without profiled steps on a device."""
+    devices: tuple[DeviceProfile, ...] = ()
+    """Of each rank whose device was profiled, by rank."""
+
+    @property
+    def device(self) -> DeviceProfile | None:
+        """Of the first rank."""
+        return self.devices[0] if self.devices else None
 
     @property
     def num_steps_run(self) -> int | None:

@@ -201,8 +201,21 @@ def records_calls() -> bool:
 def _matmul_precision(torch: Any) -> Any:
     try:
         return torch.get_float32_matmul_precision()
-    except RuntimeError:  # the new fp32_precision switch was used, and reading the old one raises
-        return getattr(torch.backends, "fp32_precision", None)
+    except RuntimeError:  # the new fp32_precision switches were used, and reading the old one raises
+        return _new_precision(torch)
+
+
+PRECISIONS = {"ieee": "highest", "tf32": "high", "bf16": "medium", "none": "highest"}
+"""Old words for the new ones; "none" is what no switch was set to."""
+
+
+def _new_precision(torch: Any) -> Any:
+    """Of products on CUDA; where they have no switch of their own, that of CUDA or of all backends."""
+    switches = [getattr(torch.backends.cuda.matmul, "fp32_precision", None)]
+    switches += [getattr(of, "fp32_precision", None) for of in (torch.backends.cudnn, torch.backends)]
+    told = [switch for switch in switches if switch is not None]
+    first = next((switch for switch in told if switch != "none"), told[0] if told else None)
+    return PRECISIONS.get(first, first)
 
 
 def compiler(session: ProbeSession) -> Row | None:

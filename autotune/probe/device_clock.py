@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import sys
 from _thread import get_ident
+from bisect import bisect_left
 
 from . import clock
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
     from typing import Any
 
     from .recorder import Recorder
@@ -26,6 +28,7 @@ class DeviceClock:
     def __init__(self) -> None:
         self._cuda = sys.modules["torch"].cuda
         self._marks: list[tuple[int, Any]] = []
+        self._stream: Any = None
         self._is_broken = False
         self.spent_ns = 0
 
@@ -43,6 +46,12 @@ class DeviceClock:
     def _record(self, moment: int) -> None:
         # An event recorded during a capture becomes a part of the user's graph.
         if self._cuda.is_current_stream_capturing():
+            return
+        # Two streams are two queues: times between their events say nothing, and of two devices there are none.
+        stream = self._cuda.current_stream()
+        if self._stream is None:
+            self._stream = stream
+        if stream != self._stream:
             return
         if len(self._marks) == MOST_MARKS:
             self._is_broken = True
@@ -62,9 +71,38 @@ class DeviceClock:
             for (_, before), (moment, event) in zip(self._marks, self._marks[1:]):
                 passed += max(0, int(before.elapsed_time(event) * 1e6))
                 rows.append((moment, passed))
-        except Exception:  # e.g. events of several devices
+        except Exception:  # an error of the script's own, which its next call will raise
             return []
         return rows
+
+
+def drained(moment: int, *, on_cuda: bool) -> int:
+    """`moment`; on CUDA now, once the device has done all that was queued. Only the thread that trains may wait."""
+    if not on_cuda:
+        return moment
+    try:
+        sys.modules["torch"].cuda.synchronize()
+    except Exception:  # an error of the script's own, which its next call will raise
+        return moment
+    return clock.now()
+
+
+def moved(rows: Sequence[tuple[int, int]]) -> Callable[[int], int]:
+    """Maps instants of the host to the device's clock of `rows` (of `read`), linear between two of them; without rows
+    every instant stays as it is."""
+    if not rows:
+        return lambda moment: moment
+    hosts = [host for host, _ in rows]
+
+    def at(moment: int) -> int:
+        after = min(max(1, bisect_left(hosts, moment)), len(rows) - 1)
+        (host, device), (next_host, next_device) = rows[after - 1], rows[after]
+        if next_host == host or len(rows) == 1:
+            return next_device
+        share = min(1.0, max(0.0, (moment - host) / (next_host - host)))
+        return round(device + (next_device - device) * share)
+
+    return at
 
 
 def start(recorder: Recorder, moment: int) -> None:

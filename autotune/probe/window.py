@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 
-from . import clock, describe, kept_graphs
+from . import clock, describe, device_clock, kept_graphs
 from .ending import ours
 from .epochs import MOST_NS, Epochs
 
@@ -112,7 +112,7 @@ class StepWindow:
     def _on_step(self) -> None:
         if self.is_over:
             return
-        moment = clock.now()
+        moment = self._session.recorder.mark()
         self.step_ends.append(moment)
         self.step_cpus.append(clock.thread_cpu())
         self._process_cpus.append(clock.process_cpu())
@@ -123,13 +123,18 @@ class StepWindow:
         self._averaged.append(self._averaged_now)
         self._averaged_now = 0
         if self._is_late(moment):
-            self.close(moment, "time_limit")
+            self.close(self._drain(moment), "time_limit")
             self._session.plan.begin()
         elif self.start is None or self.warmup is None:
             self._maybe_begin(moment)
         elif self._is_complete(moment, self.start, len(self.step_ends) - self.warmup):
-            self.close(moment, "steps")
+            self.close(self._drain(moment), "steps")
             self._session.plan.begin()
+
+    def _drain(self, moment: int) -> int:
+        """An edge of the window is here: the step ends when the device has done what the host queued ahead of it."""
+        self.step_ends[-1] = device_clock.drained(moment, on_cuda=self._session.trains_on_cuda())
+        return self.step_ends[-1]
 
     def _note_memory(self, moment: int) -> None:
         if self._memory_at is None:
@@ -149,7 +154,7 @@ class StepWindow:
         if done < self._least_warmup() or (compiled and done < MOST_EXTRA_WARMUP):
             return
         self.warmup = len(self.step_ends)
-        self.start = moment
+        self.start = self._drain(moment)
         self._used_at_start = self._counters()
         self._session.on_window_start()
 

@@ -16,6 +16,7 @@ class Cuda:
 
     def __init__(self, monkeypatch):
         self.capturing = False
+        self.stream = "trains"
         self.recorded, self.waits = [], 0
         cuda = self
 
@@ -34,6 +35,7 @@ class Cuda:
         monkeypatch.setattr(torch.cuda, "Event", Event)
         monkeypatch.setattr(torch.cuda, "synchronize", self._synchronize)
         monkeypatch.setattr(torch.cuda, "is_current_stream_capturing", lambda: self.capturing)
+        monkeypatch.setattr(torch.cuda, "current_stream", lambda: self.stream)
 
     def _synchronize(self):
         self.waits += 1
@@ -85,6 +87,40 @@ def test_a_graph_that_is_being_captured_gets_no_event(cuda, recorder):
     timed(recorder, "forward", lambda: None)()
     cuda.capturing = False
     assert len(device_clock.stop(recorder)) == 2
+
+
+def test_only_the_stream_that_trains_is_marked(cuda, recorder):
+    """A prefetcher copies on a stream of its own: its queue is another one, and what lies between two is no time."""
+    device_clock.start(recorder, clock.now())
+    cuda.stream = "copies"
+    timed(recorder, "h2d", lambda: None)()
+    cuda.stream = "trains"
+    timed(recorder, "forward", lambda: None)()
+    rows = device_clock.stop(recorder)
+    (copied, forward) = recorder.events
+    assert len(rows) == 4
+    assert not {copied[1], copied[2]} & {host for host, _ in rows}
+    assert {forward[1], forward[2]} < {host for host, _ in rows}
+
+
+def test_an_edge_of_the_window_waits_for_the_device(cuda, monkeypatch):
+    monkeypatch.setattr(clock, "now", lambda: 900 if cuda.waits else 9)
+    assert device_clock.drained(9, on_cuda=True) == 900
+    assert device_clock.drained(9, on_cuda=False) == 9
+    assert cuda.waits == 1
+
+    def refuse():
+        raise RuntimeError("CUDA error: an illegal memory access was encountered")
+
+    monkeypatch.setattr(torch.cuda, "synchronize", refuse)
+    assert device_clock.drained(9, on_cuda=True) == 9
+
+
+def test_instants_between_marks_are_moved_in_proportion():
+    at = device_clock.moved([(100, 0), (110, 1000), (120, 1000), (120, 1500)])
+    assert [at(moment) for moment in (90, 100, 105, 110, 115, 120, 130)] == [0, 0, 500, 1000, 1000, 1000, 1500]
+    assert device_clock.moved([])(7) == 7
+    assert device_clock.moved([(100, 0)])(130) == 0
 
 
 def test_more_marks_than_allowed_leave_the_times_unknown(cuda, recorder, monkeypatch):

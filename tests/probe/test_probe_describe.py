@@ -169,3 +169,27 @@ def test_memory_that_is_used_now(monkeypatch):
     assert describe.used_bytes(True) is None
     monkeypatch.setattr(describe, "_STATM", {os.getpid(): -1})
     assert describe.used_bytes(False) is None
+
+
+@pytest.mark.parametrize(
+    ("matmul", "cuda", "every", "expected"),
+    [
+        ("tf32", "none", "none", "high"),
+        ("ieee", "tf32", "tf32", "highest"),
+        ("none", "tf32", "none", "high"),
+        ("none", "none", "tf32", "high"),
+        ("none", "none", "none", "highest"),
+        (None, None, None, None),
+    ],
+)
+def test_the_precision_of_products_by_the_switches_of_operations(matmul, cuda, every, expected):
+    def refuse():
+        raise RuntimeError("PyTorch is checking whether allow_tf32_new is enabled for cuBlas matmul")
+
+    def of(value):
+        return types.SimpleNamespace() if value is None else types.SimpleNamespace(fp32_precision=value)
+
+    backends = of(every)
+    backends.cuda, backends.cudnn = types.SimpleNamespace(matmul=of(matmul)), of(cuda)
+    fake = types.SimpleNamespace(get_float32_matmul_precision=refuse, backends=backends)
+    assert describe._matmul_precision(fake) == expected

@@ -14,7 +14,10 @@ if TYPE_CHECKING:
 
     from ..shapes import Row
 
-STEPS = 3
+STEPS, MOST_STEPS = 3, 50
+LEAST_S = 0.1
+"""Short steps are profiled until so much time has passed: a few milliseconds of a profile are its own start."""
+
 MOST_CHARACTERS = 200
 MOST_LAUNCHES = 400_000
 """More of them are not kept: the Recording would take tens of megabytes."""

@@ -84,8 +84,12 @@ def _looks(session: ProbeSession, mean_s: float) -> list[Phase]:
 
 
 def _of_rounds(session: ProbeSession, kept: BatchBuffer, rounds: int, mean_s: float) -> list[Phase]:
-    if not session.request["what_ifs"] or session.world_size() > 1 or session.window.start is None:
+    if not session.request["what_ifs"] or session.window.start is None:
         return []
+    if session.world_size() > 1:
+        # All ranks go on for the same few steps; more would ask each of them for the same choices.
+        is_profiled = session.trains_on_cuda() and session.window.steps_by == "optimizer"
+        return [("profile", {})] if is_profiled else []
     saves = not session.has_saved() and loader_test.has_room(session)
     serialised: list[Phase] = [("serialise", {"parts": "model+optimizer"})] if saves else []
     if session.window.steps_by != "optimizer":

@@ -11,7 +11,7 @@ import sys
 from collections import deque
 from functools import partial
 
-from .. import clock, ending
+from .. import clock, device_clock, ending
 from ..lines.frozen import FrozenComparison
 from ..lines.line_sampler import LineSampler
 from ..lines.operations import LineOperations
@@ -152,7 +152,7 @@ class WhatIfProbes:
         if torch_settings.is_undone(self._session, self._phases[0][1]):
             self._record("failed", {})
             return
-        self._marks.append((clock.now(), len(self._session.recorder.events)))
+        self._marks.append((self._session.recorder.mark(), len(self._session.recorder.events)))
         if len(self._marks) >= self._steps_of_phase() + schedule.THROWN_AWAY:
             self._record("completed", self._step_result())
 
@@ -163,8 +163,11 @@ class WhatIfProbes:
         return wanted if spent_s < 2 * schedule.PHASE_S else min(schedule.LEAST_STEPS, wanted)
 
     def _profiled_steps(self) -> int:
-        limit_s = PROFILE_LIMIT_SHARE * self._session.request["what_if_limit_s"]
-        return min(kernels.STEPS, max(1, int(limit_s / self._mean_s())))
+        if self._session.world_size() > 1:
+            return kernels.STEPS  # each rank makes the same steps, whatever its clock says
+        limit_s, mean_s = PROFILE_LIMIT_SHARE * self._session.request["what_if_limit_s"], self._mean_s()
+        wanted = max(kernels.STEPS, min(kernels.MOST_STEPS, int(kernels.LEAST_S / mean_s)))
+        return min(wanted, max(1, int(limit_s / mean_s)))
 
     def _mean_s(self) -> float:
         window = self._session.window
@@ -174,8 +177,13 @@ class WhatIfProbes:
     def _step_result(self) -> Row:
         name, arguments = self._phases[0]
         events = self._session.recorder.events
+        # On CUDA by the device's clock, which this waits for: no setting pays for the queue of the one before.
+        at = device_clock.moved(device_clock.stop(self._session.recorder))
         pairs = zip(self._marks[1:], self._marks[2:])
-        spans = [(after - before, events[begin:end]) for (before, begin), (after, end) in pairs]
+        spans = [
+            (at(after) - at(before), [(kind, at(a), at(b), ref, flag) for kind, a, b, ref, flag in events[begin:end]])
+            for (before, begin), (after, end) in pairs
+        ]
         result = loader_test.step_result(name, spans)
         factor = arguments.get("factor", 1)
         sizes = {unit: None if mean is None else factor * mean for unit, mean in self._kept.means().items()}
@@ -251,6 +259,8 @@ class WhatIfProbes:
         self._marks, self._others = [], other_load.reading()
         self._kept.start()
         self.current = self._phases[0][0] if self._phases and not self.is_overdue() else ""
+        if self.current in TRAINING and self._session.trains_on_cuda():
+            device_clock.start(self._session.recorder, clock.now())
         if self.current in (*LIVE, "frozen"):
             self._live = self._started()
         elif self.current == "watch":
@@ -280,6 +290,7 @@ class WhatIfProbes:
 
     def _take_back(self) -> None:
         """The script's own settings again: the Recording says what they are."""
+        self._session.recorder.device_clock = None
         if self._undo is not None:
             self._undo()
             self._undo = None

@@ -8,7 +8,18 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from autotune import __version__
 from autotune.model.evidence import RUN, Evidence, Setting, Value
 from autotune.model.finding import Finding, Passed, Recommendation, Skipped
-from autotune.model.report import PHASES, Collective, HotLine, HotModule, Rank, Report, RunSummary, StartUpPart, Step
+from autotune.model.report import (
+    PHASES,
+    Collective,
+    DeviceProfile,
+    HotLine,
+    HotModule,
+    Rank,
+    Report,
+    RunSummary,
+    StartUpPart,
+    Step,
+)
 from autotune.report.bound import bound
 from autotune.report.json.encode import SCHEMA, dumps
 from autotune.report.json.findings import edit_json, finding_json, gain_json, location_json, skipped_json
@@ -40,6 +51,7 @@ def document(report: Report) -> doc.ReportDocument:
         "step": _step(step) if step else None,
         "ranks": [_rank(each) for each in report.ranks],
         "collectives": [_collective(each) for each in report.collectives],
+        "devices": [_device(each) for each in report.devices],
         "facts": _facts(report.evidence),
         "findings": [finding_json(each, step) for each in found.findings],
         "skipped": [skipped_json(each) for each in found.skipped],
@@ -202,6 +214,39 @@ def _recommendation(recommendation: Recommendation, step: Step | None) -> doc.Re
     }
 
 
+def _device(device: DeviceProfile) -> doc.DeviceProfile:
+    return {
+        "rank": device.rank,
+        "steps": device.steps,
+        "step_ms": device.step_ms,
+        "busy_share": device.busy_share,
+        "communication_share": device.communication_share,
+        "exposed_share": device.exposed_share,
+        "kernels_per_step": device.kernels_per_step,
+        "mean_kernel_us": device.mean_kernel_us,
+        "streams": device.streams,
+        "idle": [
+            {"kind": one.kind, "share": one.share, "name": one.name or None, "place": one.place or None}  # type: ignore[typeddict-item]
+            for one in device.idle
+        ],
+        "kernels": [
+            {"kind": one.kind, "share": one.share, "per_step": one.per_step, "example": one.example}
+            for one in device.kernels
+        ],
+        "copies": [{"kind": one.kind, "per_step": one.per_step, "ms": one.ms} for one in device.copies],
+        "syncs": [
+            {
+                "name": one.name,
+                "operator": one.operator or None,
+                "place": one.place or None,
+                "per_step": one.per_step,
+                "ms": one.ms,
+            }
+            for one in device.syncs
+        ],
+    }
+
+
 def _run(run: RunSummary, price_per_hour: float | None) -> doc.Run:
     return {
         "folder": run.folder,
@@ -225,6 +270,7 @@ def _run(run: RunSummary, price_per_hour: float | None) -> doc.Run:
         "other_devices": list(run.other_devices),
         "is_compared": run.is_compared,
         "ended": list(run.ended),
+        "traces": list(run.traces),
         "notes": list(run.notes),
         "price_per_hour": price_per_hour,
     }

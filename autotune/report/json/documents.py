@@ -410,6 +410,9 @@ class Run(TypedDict):
     ended: list[str]
     """Programs that outlived the script, and were ended."""
 
+    traces: list[str]
+    """The files that it was read from, and nothing was run; else empty."""
+
     notes: list[str]
     price_per_hour: float | None
     """USD per hour, as given."""
@@ -591,6 +594,76 @@ class Overhead(TypedDict):
     basis: Literal["measured"] | None
 
 
+class DeviceIdle(TypedDict):
+    """Idle time of the device, by what the host did meanwhile."""
+
+    kind: Literal["data_wait", "copy", "sync", "operator", "python", "save", "evaluation"]
+    """sync: the host had waited for the device; operator: it was in an operator of torch; python: in none."""
+
+    share: float | None
+    name: str | None
+    """The operator, or the call that waited."""
+
+    place: str | None
+    """The user's function or line, or a range of record_function."""
+
+
+class DeviceKernels(TypedDict):
+    """Kernels of one kind."""
+
+    kind: str
+    share: float | None
+    """Of all kernels' time."""
+
+    per_step: float | None
+    example: str
+    """The kernel of this kind that takes most time."""
+
+
+class DeviceCopies(TypedDict):
+    """Copies of one kind."""
+
+    kind: str
+    per_step: float | None
+    ms: float | None
+    """Per step."""
+
+
+class DeviceSync(TypedDict):
+    """Calls that wait for the device."""
+
+    name: str
+    operator: str | None
+    """The innermost operator of torch that made the call."""
+
+    place: str | None
+    per_step: float | None
+    ms: float | None
+    """Per step."""
+
+
+class DeviceProfile(TypedDict):
+    """Whole steps under a profiler, which slows the host: idle shares are upper bounds. Shares are of these steps."""
+
+    rank: Count
+    steps: Count
+    step_ms: float | None
+    busy_share: float | None
+    communication_share: float | None
+    exposed_share: float | None
+    """Communication while no other kernel ran."""
+
+    kernels_per_step: float | None
+    mean_kernel_us: float | None
+    streams: Count
+    idle: list[DeviceIdle]
+    """The largest first."""
+
+    kernels: list[DeviceKernels]
+    copies: list[DeviceCopies]
+    syncs: list[DeviceSync]
+
+
 class ReportDocument(TypedDict):
     """One diagnosis. Times in _ms and _s, shares in 0..1, sizes in bytes.
 
@@ -614,6 +687,9 @@ class ReportDocument(TypedDict):
 
     collectives: list[Collective]
     """Lines that issue collectives, that with the most time first."""
+
+    devices: list[DeviceProfile]
+    """What the device of each rank did in profiled steps; empty where none was profiled."""
 
     facts: dict[str, Written | None]
     findings: list[Finding]

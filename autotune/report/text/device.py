@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from statistics import median
 
 from autotune.model.report import DeviceProfile, IdlePart, Report
 from autotune.outlet import clean
@@ -13,6 +14,10 @@ SHOWN_FROM = 0.01
 """Of the step; of the kernels' time."""
 
 MOST_PLACES = 2
+MOST_RANKS = 16
+LATE_FROM = 0.02
+"""Of the step: a rank that is later is named."""
+
 MOST_GROUPS = 5
 
 _IDLE = {
@@ -41,7 +46,30 @@ def lines(report: Report, width: int) -> list[StyledLine]:
         *paragraph("Kernels", _kernels(device), width),
         *paragraph("Copies", _copies(device), width),
         *paragraph("Waits for the device", _syncs(device), width),
+        *_ranks(report.devices),
     ]
+
+
+def _ranks(devices: Sequence[DeviceProfile]) -> list[StyledLine]:
+    """A row for each of several ranks. Who communicates least came last: the others' kernels waited for it."""
+    if len(devices) < 2:
+        return []
+    last = min(devices, key=lambda one: one.communication_share * one.step_ms)
+    late_ms = median(one.communication_share * one.step_ms for one in devices) - last.communication_share * last.step_ms
+    head = StyledLine("  rank      step    computes  communicates (exposed)      idle")
+    rows = []
+    for one in devices:
+        computes = percent(one.busy_share - one.exposed_share)
+        talks = f"{percent(one.communication_share)} ({percent(one.exposed_share)})"
+        is_last = one is last and late_ms >= LATE_FROM * one.step_ms
+        late = f"  {step_time(late_ms)} behind the median" if is_last else ""
+        row = f"  {one.rank:>4}  {step_time(one.step_ms):>8}  {computes:>10}  {talks:>22}  {percent(_idle_share(one)):>8}{late}"
+        rows.append(StyledLine(row))
+    return [head, *rows[:MOST_RANKS], *([StyledLine(f"  and {len(rows) - MOST_RANKS} more")] if len(rows) > MOST_RANKS else [])]
+
+
+def _idle_share(device: DeviceProfile) -> float:
+    return 1 - device.busy_share
 
 
 def _kinds(parts: Sequence[IdlePart]) -> list[str]:

@@ -24,7 +24,10 @@ from autotune.report.units import duration, money
 
 Row = tuple[str, float, Gain | None]
 
-_UNVERIFIED = "modelled: computed from this window, unverified"
+_UNVERIFIED = {
+    "modelled": "modelled: computed from this window, unverified",
+    "profiled": "profiled: computed from steps that a profiler slowed down, unverified",
+}
 
 
 def lines(report: Report, width: int) -> list[StyledLine]:
@@ -34,8 +37,8 @@ def lines(report: Report, width: int) -> list[StyledLine]:
     rows = _rows(report, report.step)
     notes = [f"{why}: times are per 1,000 steps."] if (why := _why_no_total(report, report.step)) else []
     notes += [f"Its {what} are not included: none was timed." for what in excluded_phases(report)]
-    if any(gain is not None and basis(gain, report.step) == "modelled" for _, _, gain in rows):
-        notes.append(f"({_UNVERIFIED})")
+    bases = {basis(gain, report.step) for _, _, gain in rows if gain is not None}
+    notes += [f"({words})" for name, words in _UNVERIFIED.items() if name in bases]
     return [
         *_table(rows, report, width),
         *(line for note in notes for line in wrap(note, width, first="  ", rest="  ")),

@@ -23,6 +23,18 @@ _SENTENCES = {
     "communication": "Communication-bound: {share} of each step is spent in collectives that the script calls.",
     "other": "The largest part of each step, {share}, is outside the known phases{frame}.",
 }
+_OF_DEVICE = {
+    "compute": "Compute-bound: for {share} of each step the device computes.",
+    "communication": "Communication-bound: for {share} of each step the device does nothing but communicate.",
+    "data_wait": "Input-bound: for {share} of each step the device is idle, because the host waits for data.",
+    "launch": "Host-bound: for {share} of each step the device is idle until the host launches its next kernel.",
+    "sync": "Host-bound: for {share} of each step the device is idle, because the host had waited for it.",
+    "copy": "Copies take the largest part of each step: {share}.",
+    "save": "Checkpoint-bound: for {share} of each step the device is idle during saves.",
+    "evaluation": "Evaluation-bound: for {share} of each step the device is idle during evaluation.",
+}
+"""Of traces."""
+
 _INPUT = "Input-bound: data loading costs {share} of each step: {wait} is data wait, the rest slows training down."
 _HOST = "Host-bound: the device is busy {share} of the time and waits for the host between kernels."
 
@@ -64,6 +76,8 @@ def _question(report: Report) -> str:
 
 def _bound(report: Report, step: Step) -> str:
     name, share = bound(report, step)
+    if report.run.traces:
+        return _OF_DEVICE[name].format(share=percent(share))
     wait = (step.breakdown_ms.get("data_wait") or 0.0) / step.mean_ms
     if name == "data_wait" and percent(wait) != percent(share):
         return _INPUT.format(share=percent(share), wait=percent(wait))

@@ -350,3 +350,42 @@ def test_what_another_loader_takes_is_a_wait_of_the_replayed_step(attach, left):
     assert session.train_loader() == 1
     later = [event[3:] for event in session.recorder.events if event[0] == "fetch" and event[1] > session.window.end]
     assert set(later) == {(0, 1), (1, 1)}
+
+
+def test_steps_are_timed_by_the_devices_clock_where_there_is_one(run, monkeypatch):
+    monkeypatch.setattr(what_if_probes.device_clock, "stop", lambda recorder: [(0, 5), (10**19, 5)])
+    (replay, *_) = (row["result"] for row in run(Model()).what_ifs)
+    assert set(replay["step_ns"]) == set(replay["micro_ns"]) == {0}, "a device that did nothing meanwhile"
+
+
+def test_each_training_phase_has_a_clock_of_its_own_on_cuda(run, monkeypatch):
+    started = []
+    monkeypatch.setattr(what_if_probes.device_clock, "start", lambda recorder, moment: started.append(moment))
+    on_cuda = []
+    monkeypatch.setattr(schedule, "_looks", lambda session, mean_s: [])
+    native = what_if_probes.WhatIfProbes.begin
+
+    def begin(plan):
+        plan._session.trains_on_cuda = lambda: on_cuda.append(1) or True
+        native(plan)
+
+    monkeypatch.setattr(what_if_probes.WhatIfProbes, "begin", begin)
+    session = run(Model())
+    trained = [row for row in session.what_ifs if row["name"] in what_if_probes.TRAINING]
+    assert len(started) == len(trained) > 3
+
+
+@pytest.mark.parametrize(("on_cuda", "phases"), [(True, [("profile", {})]), (False, [])])
+def test_several_ranks_are_profiled_for_the_same_few_steps_and_asked_nothing(probed, on_cuda, phases):
+    probed.window.steps_by, probed.window.start = "optimizer", 5
+    probed.trains_on_cuda, probed.world_size = lambda: on_cuda, lambda: 2
+    probed.request["what_ifs"] = True
+    assert schedule.choose(probed, None, 0.1)[1] == phases
+
+
+@pytest.mark.parametrize(("mean_s", "ranks", "steps"), [(0.5, 1, 3), (0.01, 1, 10), (0.0001, 1, 50), (0.0001, 2, 3)])
+def test_short_steps_are_profiled_for_longer(probed, monkeypatch, mean_s, ranks, steps):
+    probed.request["what_if_limit_s"] = 60
+    probed.world_size = lambda: ranks
+    monkeypatch.setattr(what_if_probes.WhatIfProbes, "_mean_s", lambda _: mean_s)
+    assert what_if_probes.WhatIfProbes(probed)._profiled_steps() == steps

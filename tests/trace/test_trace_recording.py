@@ -1,0 +1,130 @@
+"""A trace as a Recording, and the facts that derive makes of it."""
+
+from __future__ import annotations
+
+import jsonschema
+import pytest
+from chrome import BACKWARD_TID, Chrome, training
+from msgspec import to_builtins
+from test_recording import SCHEMA as RECORDING_SCHEMA
+
+from autotune.derive import derive
+from autotune.model.recording import SCHEMA, from_json
+from autotune.trace.read import read
+from autotune.trace.recording import recording, steps
+
+US = 1000
+
+
+def recorded(made, tmp_path):
+    return recording(read(made.write(tmp_path / "t.json")))
+
+
+def facts_of(*recordings):
+    return {(fact.name, fact.subject): fact.value for fact in derive(recordings).facts}
+
+
+def test_it_is_a_recording_like_any_other(tmp_path):
+    one = recorded(training(), tmp_path)
+    row = {"schema": SCHEMA, **to_builtins(one)}
+    jsonschema.validate(row, RECORDING_SCHEMA)
+    assert from_json(row) == one
+
+
+@pytest.mark.parametrize(
+    ("count", "marked", "edges"),
+    [
+        (4, True, (1000, 2000, 3000, 4000)),
+        (2, True, (0, 1000, 2000)),
+        (1, True, (0, 1000)),
+        (4, False, (650, 1650, 2650, 3650)),
+    ],
+    ids=["the first of several is left out", "not of two", "one", "by the optimizer where none is marked"],
+)
+def test_the_steps(tmp_path, count, marked, edges):
+    found = steps(read(training(count, marked).write(tmp_path / "t.json")))
+    assert found.edges_ns == tuple(US * edge for edge in edges)
+    assert found.are_marked
+
+
+def test_without_marks_and_optimizer_the_whole_device_time_is_one_step(tmp_path):
+    made = training(1, marked=False)
+    found = steps(read(made.write(tmp_path / "t.json")))
+    assert (found.edges_ns, found.are_marked, found.count) == ((320 * US, 900 * US), False, 1)
+    facts = facts_of(recorded(made, tmp_path))
+    assert ("step.mean_ms", "run") not in facts, "what is of a step is not known"
+    assert facts["device.busy_share", "run"] == pytest.approx((280 + 180) / 580)
+
+
+def test_phases_and_the_devices_clock(tmp_path):
+    one = recorded(training(), tmp_path)
+    spans = [(event.kind, event.start_ns // US, event.end_ns // US) for event in one.events if event.end_ns < 2000 * US]
+    assert spans == [
+        ("fetch", 1002, 1300),
+        ("h2d", 1310, 1340),
+        ("forward", 1310, 1450),
+        ("backward", 1450, 1550),
+        ("optimizer", 1600, 1650),
+        ("sync", 1710, 1905),
+    ] or spans[:1] == [("fetch", 1002, 1300)]
+    marks = {host // US: device // US for host, device in one.window.device_clock}
+    # At 1550 the backward's last kernel on the main stream was queued, which ends at 1900; the clock starts at 1000.
+    assert marks[1550] == 900
+    assert marks[1300] == 300
+
+
+def test_facts_of_the_device_and_the_loader(tmp_path):
+    facts = facts_of(recorded(training(distributedInfo={"rank": 0, "world_size": 4}), tmp_path))
+    run = {name: value for (name, subject), value in facts.items() if subject == "run"}
+    assert run["step.mean_ms"] == pytest.approx(1.0)
+    assert run["device.busy_share"] == pytest.approx(0.46)
+    assert run["device.communication_share"] == pytest.approx(0.06)
+    assert run["device.pageable_share"] == pytest.approx(0.02)
+    assert run["run.world_size"] == 4
+    assert run["run.compiled"] is False
+    assert run["run.is_traced"] is True
+    # Idle: 0..420 and 700..720 and 900..1000, of which 298 are data wait, 20 a copy, and 95 follow the read of a value.
+    assert facts["loader.wait_share", "loader#train"] == pytest.approx(0.298, abs=0.01)
+    assert facts["loader.num_workers", "loader#train"] == 0 if ("loader.num_workers", "loader#train") in facts else True
+    total = sum(run[f"device.{name}"] for name in ("launch_idle_share", "copy_idle_share"))
+    assert total + run["calls.user_sync_idle_share"] + run["device.other_sync_idle_share"] == pytest.approx(
+        1 - 0.46 - 0.298, abs=0.005
+    )
+
+
+def test_what_only_the_probe_sees_is_not_claimed(tmp_path):
+    names = {name for name, _ in facts_of(recorded(training(), tmp_path))}
+    assert not {name for name in names if name.startswith(("calls.gc", "calls.empty", "checkpoint.", "evaluation."))}
+    assert not names & {"run.framework", "run.world_size", "loader.is_map_style", "memory.ran_out"}
+
+
+def test_the_loaders_arguments_are_what_names_and_copies_prove(tmp_path):
+    made = training()
+    assert recorded(made, tmp_path).loaders[0]["arguments"] == {"num_workers": 0, "pin_memory": False}
+    for event in made.events:
+        event["name"] = event["name"].replace("_SingleProcess", "_MultiProcessing").replace("Pageable", "Pinned")
+    assert recorded(made, tmp_path).loaders[0]["arguments"] == {"pin_memory": True}
+    made.copy("HtoD (Pageable -> Device)", 3990, 1, 3991, 1)
+    assert recorded(made, tmp_path).loaders[0]["arguments"] == {}
+
+
+def test_several_backwards_of_a_step(tmp_path):
+    made = Chrome()
+    for number in range(3):
+        made.mark(f"ProfilerStep#{number}", 1000 * number, 1000)
+        for micro in (0, 400):
+            at = 1000 * number + micro
+            made.op("aten::linear", at + 10, 50)
+            made.launch("gemm", at + 20, at + 30, 40)
+            made.op("autograd::engine::evaluate_function: A", at + 100, 50, BACKWARD_TID)
+            made.op("autograd::engine::evaluate_function: B", at + 160, 50, BACKWARD_TID)
+            made.launch("gemm", at + 110, at + 120, 40, BACKWARD_TID)
+    assert facts_of(recorded(made, tmp_path))["step.num_micro_batches", "run"] == 2
+
+
+def test_the_device_that_works_most_is_the_processs_own(tmp_path):
+    made = training()
+    made.add("kernel", "peer", 1500, 5, 7, 3, device=3, stream=7)
+    one = recorded(made, tmp_path)
+    assert one.device["index"] == 0
+    assert "peer" not in {row["name"] for row in one.kernels["rows"]}
