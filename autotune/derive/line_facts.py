@@ -5,11 +5,11 @@ from __future__ import annotations
 import re
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
-from itertools import takewhile
 from pathlib import PurePath
 
 from msgspec import Struct
 
+from autotune.derive import row_facts
 from autotune.derive.lines import Cost, Frame, LineCosts, Place, collapsed, hot_lines, line_costs, module_names
 from autotune.derive.recording_view import RecordingView
 from autotune.model.evidence import RUN, Fact, Location, Value
@@ -42,8 +42,11 @@ ELEMENTWISE = frozenset((
 ))  # fmt: skip
 """The same inside of a model alone: around it a pass over large tensors, element by element, is worth a look."""
 
-UNUSUAL = frozenset(("index", "scatter", "gather", "linalg", "fft", "matrix", "nonzero", "unique", "sort", "segment"))
+UNUSUAL = frozenset(("index", "renorm", "scatter", "gather", "linalg", "fft", "matrix", "nonzero", "unique", "sort", "segment"))
 """A name with one of these is none of them, whatever its other words are: index_add, matrix_exp."""
+
+TABLE_GRADIENT = "aten::embedding_dense_backward"
+CLEARS = ("aten::fill_", "aten::zero_")
 
 CELLS = ("LSTMCell", "GRUCell", "RNNCell")
 
@@ -71,13 +74,15 @@ def facts(view: RecordingView) -> Iterator[Fact]:
     for number, (loop, values) in enumerate(loops, 1):
         yield from _stated(f"loop#{number}", Location(loop["file"], loop["line"], end_line=loop["last"]), values)
     for number, (row, values) in enumerate(results, 1):
-        yield from _stated(f"result#{number}", Location(row["file"], row["line"]), values)
+        place = _caller(row, found) or (row["file"], row["line"])
+        yield from _stated(f"result#{number}", Location(*place), values)
     yield Fact("line.num_seen", RUN, len(lines))
     if found.recorded is not None:
         yield Fact("loop.num_seen", RUN, len(loops))
     if view.recording.lines and "results" in view.recording.lines:
         yield Fact("result.num_seen", RUN, len(results))
     yield from _frozen(view, found)
+    yield from row_facts.facts(view, found)
 
 
 def _frozen(view: RecordingView, found: LineCosts) -> Iterator[Fact]:
@@ -86,7 +91,7 @@ def _frozen(view: RecordingView, found: LineCosts) -> Iterator[Fact]:
     outermost = sorted(name for name in names if not any(name.startswith(f"{other}.") for other in names))
     shares: dict[str, float] = defaultdict(float)
     for cost in found.costs:
-        of = next((name for name in outermost if _is_in_module(name, cost)), None)
+        of = next((name for name in outermost if row_facts.is_in_module(name, cost)), None)
         if of is not None:
             shares[collapsed(of)] += found.share(cost.ms)
     names_known = any(True for _ in module_names(view))
@@ -106,29 +111,14 @@ def _frozen(view: RecordingView, found: LineCosts) -> Iterator[Fact]:
 
 def _cacheable(rows: Sequence[FrozenModule], found: LineCosts) -> Iterator[Fact]:
     """The most expensive of the modules `rows`, whose outputs repeat with the batch, and the line that calls it."""
-    inside = {row["name"]: [cost for cost in found.costs if _is_in_module(row["name"], cost)] for row in rows}
+    inside = {row["name"]: row_facts.inside(row["name"], found) for row in rows}
     shares = {name: found.share(sum(cost.ms for cost in costs)) for name, costs in inside.items()}
     name = max(shares, key=lambda name: shares[name], default="")
-    call = _calling_line(inside[name], found) if name else None
+    call = row_facts.calling_line(inside[name], found) if name else None
     yield Fact("frozen.cacheable_share", RUN, shares.get(name, 0.0), (Location(*call),) if call else ())
     if name:
         yield Fact("frozen.cacheable_module", RUN, collapsed(name))
         yield Fact("frozen.cacheable_bytes", RUN, sum(row["bytes"] for row in rows if row["name"] == name))
-
-
-def _is_in_module(name: str, cost: Cost) -> bool:
-    return f"{cost.seen.module}.".startswith(f"{name}.")
-
-
-def _is_common(frames: Sequence[Frame]) -> bool:
-    return len({frame[:3] for frame in frames}) == 1
-
-
-def _calling_line(costs: Sequence[Cost], found: LineCosts) -> Place | None:
-    """The innermost line that all samples of `costs` share: it calls the module that they are in."""
-    stacks = [cost.seen.frames for cost in costs if cost.seen.count and cost.seen.frames]
-    common = [each[0] for each in takewhile(_is_common, zip(*stacks, strict=False))]
-    return found.statement.place(common[-1]) if common else None
 
 
 def _around(line: HotLine, found: LineCosts, loops: Sequence[LoopValues], results: Sequence[ResultValues]) -> str:
@@ -176,6 +166,9 @@ def _of_line(line: HotLine) -> dict[str, Value | None]:
         "other_share": line.phase_ms.get("other", 0.0) * of_step,
         "host_share": host,
         "unusual_share": unusual if line.operations else None,
+        "dense_table_share": dense_table_share(line) * (own_ms * in_torch + line.backward_ms) * of_step
+        if line.operations
+        else None,
         "double_share": line.double_share,
         "runs": line.runs if line.runs is not None and line.runs >= SEVERAL else None,
         "is_entered": line.runs is not None if line.torch_share is not None else None,
@@ -197,9 +190,19 @@ def unusual_share(line: HotLine) -> float:
     return sum(share for name, share in line.operations if not is_expected(name, is_in_model=is_in_model))
 
 
+def dense_table_share(line: HotLine) -> float:
+    """Of the time of its operations, the dense gradients of embedding tables, where more of it goes into clearing the
+    table's rows than into adding to those that were used; else 0."""
+    of = dict(line.operations)
+    added, cleared = of.get(TABLE_GRADIENT, 0.0), sum(of.get(name, 0.0) for name in CLEARS)
+    return added + cleared if added and cleared >= added else 0.0
+
+
 def is_expected(operation: str, *, is_in_model: bool = True) -> bool:
     apart = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", operation.split("::")[-1]).lower()
     words = {re.sub(r"\d+d?$", "", word) for word in re.split(r"[^a-z0-9]+", apart)}
+    if words == {"norm"}:  # of a tensor, and no layer's
+        return False
     return bool(words & (MODEL | ELEMENTWISE if is_in_model else MODEL)) and not words & UNUSUAL
 
 
@@ -364,13 +367,27 @@ def _share_of_window(row: LineResults, found: LineCosts) -> float:
     return found.share(sum(inside)) if inside else row["share"]
 
 
+def _caller(row: LineResults, found: LineCosts) -> Place | None:
+    """The line that most calls of a function of several calls in a step come from: there it may be called less."""
+    if row["kind"] != "function" or row["calls"] < SEVERAL or row["again"] >= row["calls"]:
+        return None
+    calls: dict[Place, float] = defaultdict(float)
+    for cost in found.costs:
+        frames = cost.seen.frames
+        for caller, own in zip(frames, frames[1:], strict=False):
+            if cost.seen.count and own[0] == row["file"] and own[3] == row["line"]:
+                calls[found.statement.place(caller)] += cost.ms
+    return max(calls, key=lambda place: calls[place], default=None)
+
+
 def _is_again(row: LineResults) -> bool:
-    return row["again"] >= row["calls"] > 0 or (row["calls"] >= 2 and row["distinct"] <= 1)
+    """In each step the same, or several times within a step: each result twice on average."""
+    return row["again"] >= row["calls"] > 0 or (row["calls"] >= 2 and row["distinct"] <= row["calls"] / 2)
 
 
 def _of_result(row: LineResults, steps: int, share: float) -> dict[str, Value | None]:
     is_constant = row["again"] >= row["calls"]
-    kept = 0.0 if is_constant else 1 / row["calls"]
+    kept = 0.0 if is_constant else row["distinct"] / row["calls"]
     return {
         "where": place_name(row["file"], row["line"], row["function"]),
         "share": share,

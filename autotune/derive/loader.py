@@ -21,6 +21,9 @@ IO_BOUND_SHARE = 0.3
 
 MOST_WORKERS = 16
 
+PREPARED = ("tokenize_share", "decode_share", "constant_share")
+"""Facts about what fills the preparation of a batch: their place is the line in which most of it is."""
+
 DISTURBED = 0.25
 """Of the time that training computes: what it is shorter by without preparing any batch is more than noise."""
 
@@ -41,9 +44,11 @@ def facts(view: RecordingView, cpus_per_rank: float | None) -> Iterator[Fact]:
             values |= _of_training(view, loader, values, cpus_per_rank)
         if loader.is_train:
             values |= _train_only(view) | preparation_samples.shares(view, loader, values.get("collate_share"))
+        hottest = preparation_samples.hottest_place(view, loader) if loader.is_train else None
         for name, value in values.items():
             if value is not None:
-                yield Fact(f"loader.{name}", loader.subject, value)
+                places = (hottest,) if hottest is not None and name in PREPARED else ()
+                yield Fact(f"loader.{name}", loader.subject, value, places)
 
 
 def _described(view: RecordingView, loader: LoaderSubject) -> dict[str, Value | None]:
@@ -55,6 +60,7 @@ def _described(view: RecordingView, loader: LoaderSubject) -> dict[str, Value | 
         "is_remade": len(loader.iterated) > 1 and len(iters) <= FEW_EPOCHS * len(loader.iterated),
         "is_map_style": loader.own["dataset"]["map_style"],
         "has_own_collate": loader.own.get("has_own_collate"),
+        "sample_format": loader.own["dataset"].get("gives", "other"),
     }
 
 

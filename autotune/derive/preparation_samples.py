@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Sequence
 from statistics import fmean, median
 
@@ -10,7 +11,7 @@ from msgspec import to_builtins
 
 from autotune.derive.loaders import LoaderSubject
 from autotune.derive.recording_view import RecordingView
-from autotune.model.evidence import Value
+from autotune.model.evidence import Location, Value
 from autotune.model.recording import Json, WhatIf
 
 LEAST_SAMPLES = 20
@@ -66,6 +67,18 @@ def _seen(view: RecordingView, loader: LoaderSubject, collate_share: Value | Non
     is_own = loader.own.get("has_own_collate") is not False
     collating = collate_share if isinstance(collate_share, float) and not is_own else 0.0
     return {"tokenize_share": max(0.0, tokenized / total - collating), "decode_share": decoded / total}
+
+
+def hottest_place(view: RecordingView, loader: LoaderSubject) -> Location | None:
+    """The user's line in which most of the preparation is sampled; None from few samples, or without such a line."""
+    rows = [row for row in _samples(view, loader) if row["phase"] == "fetch"]
+    counts: Counter[tuple[str, int]] = Counter()
+    for row in rows:
+        if row.get("user_file") and row.get("user_line"):
+            counts[row["user_file"], row["user_line"]] += row["count"]
+    if sum(row["count"] for row in rows) < LEAST_SAMPLES or not counts:
+        return None
+    return Location(*counts.most_common(1)[0][0])
 
 
 def _constant_share(view: RecordingView, loader: LoaderSubject) -> float | None:

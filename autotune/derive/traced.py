@@ -22,6 +22,7 @@ NEVER = (
     "loader.cpu_demand_share",
     "loader.collate_share",
     "loader.num_batches",
+    "loader.sample_format",
 )
 """Beginnings of facts that need the probe: it sees each save, each evaluation, each call of gc.collect and so none."""
 

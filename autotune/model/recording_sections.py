@@ -92,6 +92,8 @@ class Dataset(TypedDict):
     module: str
     length: int | None
     map_style: bool
+    gives: NotRequired[str]
+    """The format of samples of `datasets` ("torch", "numpy", "custom"), "python" where none is set."""
 
 
 class Loader(TypedDict):
@@ -465,11 +467,31 @@ class ComparedFrozen(TypedDict):
     """Whether the loader gives the same batch for the same samples; None where that is not known."""
 
 
+class ModuleRows(TypedDict):
+    """What became of the rows of a module's outputs, and of its inputs."""
+
+    name: str
+    unused: float | None
+    """Of a module that computes each row by itself, the share of the rows that got no gradient, 0 where it is not the
+    same in each step; None of any other module."""
+
+    times: int
+    """How often each row of its input comes in each call, at least, where its output repeats as often; else 1."""
+
+
+class ComparedRows(TypedDict):
+    """Rows that modules computed in several steps."""
+
+    steps: int
+    rows: list[ModuleRows]
+
+
 class Lines(TypedDict):
     """What live steps after the window tell of the user's lines."""
 
     results: NotRequired[ComparedResults]
     frozen: NotRequired[ComparedFrozen]
+    rows: NotRequired[ComparedRows]
     lines: NotRequired[SampledLines]
     operations: NotRequired[RecordedOperations]
 

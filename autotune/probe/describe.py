@@ -154,7 +154,13 @@ def _has_fused(instance: Any, parameters: list[Any]) -> bool | None:
     except ImportError:
         return None
     devices = _get_fused_kernels_supported_devices()
-    return all(p.device.type in devices and p.is_floating_point() for p in parameters)
+    return all(p.device.type in devices and p.is_floating_point() and not _has_sparse_gradient(p) for p in parameters)
+
+
+def _has_sparse_gradient(parameter: Any) -> bool:
+    """The fused kernels take none."""
+    gradient = parameter.grad
+    return gradient is not None and gradient.layout is not sys.modules["torch"].strided
 
 
 def device(module: Any) -> Row | None:

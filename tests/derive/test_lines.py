@@ -437,3 +437,71 @@ def test_frozen_modules_that_did_not_run_meanwhile_are_not_known():
     samples = [seen("forward", 6, 11, count=20, module="encoder"), seen("forward", 7, count=20, module="head")]
     every = {**lines(samples, modules=[("encoder", "Encoder", True)]), "frozen": {"steps": 3, "rows": []}}
     assert "frozen.cacheable_share" not in facts(every, "run")
+
+
+def with_rows(*rows, samples=(), operations=()):
+    found = lines(samples, operations)
+    found["rows"] = {"steps": 3, "rows": [{"name": name, "unused": unused, "times": n} for name, unused, n in rows]}
+    return derive([recording(script=steps(4), lines=found)])
+
+
+def stated(derived, start):
+    return {fact.name.removeprefix(start): fact for fact in derived.facts if fact.name.startswith(start)}
+
+
+ACTOR = [
+    seen("forward", 9, (40, "update", 38), (5, "forward", 4), module="actor.0", count=300),
+    seen("forward", 9, (41, "update", 38), (8, "value", 7), module="critic.0", count=100),
+]
+
+
+def test_rows_that_nobody_uses_cost_what_their_modules_do():
+    """20 ms of forward: 15 in the actor, of whose rows three quarters are unused; the line that picks rows is in update."""
+    picked = operation(42, 1, names=[("aten::index", 1)]) | {"function": "update"}
+    found = stated(with_rows(("actor.0", 0.75, 1), ("critic.0", 0.0, 1), samples=ACTOR, operations=[picked]), "discarded.")
+    assert found["share"].value == pytest.approx(0.75 * 15 / 65)
+    assert found["model_share"].value == pytest.approx(0.75 * 15 / 20)
+    assert found["row_share"].value == 0.75
+    assert [place.line for place in found["share"].places] == [40]
+
+
+def test_rows_that_come_several_times_cost_their_repetitions():
+    repeated = operation(39, 2, names=[("aten::repeat_interleave", 2)]) | {"function": "update"}
+    found = stated(with_rows(("actor", None, 5), ("critic", None, 2), samples=ACTOR, operations=[repeated]), "repeated.")
+    assert found["share"].value == pytest.approx(15 / 65 * 0.8)
+    assert (found["module"].value, found["times"].value) == ("actor", 5)
+    assert [place.line for place in found["share"].places] == [39]
+
+
+def test_rows_that_were_compared_and_are_all_used():
+    derived = with_rows(("actor.0", 0.0, 1), samples=ACTOR)
+    assert stated(derived, "discarded.")["share"].value == 0.0
+    assert stated(derived, "repeated.")["share"].value == 0.0
+    assert "row_share" not in stated(derived, "discarded.")
+
+
+def test_rows_that_were_not_compared_are_not_known():
+    assert not stated(derive([recording(script=steps(4), lines=lines(ACTOR))]), "discarded.")
+
+
+def test_a_function_that_gives_few_results_in_many_calls_has_the_line_that_calls_it():
+    samples = [seen("forward", 9, (20, "partial", 18), (5, "forward", 4)), seen("forward", 9, (5, "forward", 4), count=5)]
+    row = result(4, kind="function", share=0.4, calls=14.0, again=0, distinct=2.0)
+    derived = derive([recording(script=steps(4), lines=lines(samples, results=[row]))])
+    (found,) = [fact for fact in derived.facts if fact.name == "result.saved_share"]
+    assert found.value == pytest.approx(20 / 65 * (1 - 2 / 14), rel=0.01)
+    assert [place.line for place in found.places] == [20]
+
+
+@pytest.mark.parametrize(
+    ("names", "expected"),
+    [
+        ([("aten::fill_", 6), ("aten::embedding_dense_backward", 2), ("aten::index_select", 2)], 0.8),
+        ([("aten::fill_", 1), ("aten::embedding_dense_backward", 9)], 0.0),
+        ([("aten::fill_", 9)], 0.0),
+    ],
+    ids=["mostly cleared", "mostly used", "no table"],
+)
+def test_the_dense_gradients_of_tables(names, expected):
+    found = facts(lines(FOUR, [operation(20, 10, names=names, backward_ms=10)], backward_ms=10), "line#1")
+    assert found["line.dense_table_share"] == pytest.approx(expected * found["line.share"], rel=0.02)

@@ -89,7 +89,16 @@ def _describe_dataset(dataset: Any) -> Row:
     except Exception:  # a dataset without a length, or whose length fails: unknown
         length = None
     kind = type(dataset)
-    return {"type": kind.__name__, "module": kind.__module__, "length": length, "map_style": map_style}
+    row = {"type": kind.__name__, "module": kind.__module__, "length": length, "map_style": map_style}
+    return {**row, "gives": gives} if (gives := _gives(dataset)) else row
+
+
+def _gives(dataset: Any) -> str:
+    """The format in which one of `datasets` gives its samples, "python" for none; "" of any other."""
+    if not type(dataset).__module__.startswith("datasets."):
+        return ""
+    form = getattr(dataset, "format", None)
+    return str(form.get("type") or "python") if isinstance(form, dict) else ""
 
 
 def _path(dataset: Any) -> str | None:

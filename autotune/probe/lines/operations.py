@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import sys
 import time
-from bisect import bisect_right
+from bisect import bisect_right, insort
 
 from .. import profiling
 from . import statements
@@ -28,6 +28,9 @@ SHORT_S = 0.5
 """A step as short as this is recorded twice."""
 
 MOST_ROWS = 400
+MOST_NODES = 16
+"""Of one operation."""
+
 MOST_NAMES = 4
 BACKWARD = "autograd::engine::evaluate_function: "
 
@@ -114,7 +117,7 @@ def tabulate(
     at = _Places(trace, modules)
     for place, held in at.times(span):
         _row(places, place)["host_ns"] += held
-    of_sequence: dict[int, Place] = {}
+    makers = _Makers()
     backward_ns = 0
     enclosing: list[_Open] = []
     for event in sorted(_within(events, span), key=lambda one: (one.start_ns(), -one.duration_ns())):
@@ -124,7 +127,7 @@ def tabulate(
         is_node = name.startswith(BACKWARD)
         is_inside = parent is not None and parent.is_backward
         if is_node and not is_inside:
-            place = of_sequence.get(number, NOWHERE)
+            place = makers.of(number)
             backward_ns += length
             _row(places, place)["backward_ns"] += length
         elif parent is not None:
@@ -133,18 +136,45 @@ def tabulate(
         else:
             place = at.of(start)
             if "::" not in name:  # a custom autograd Function: code of the user's, in which other lines run
-                if number >= 0:
-                    of_sequence[number] = place
+                makers.note(number, place)
                 continue
             _row(places, place)["ops"] += 1
             _row(places, place)["op_ns"] += length
-        if number >= 0 and not is_node and not is_inside:
-            of_sequence[number] = place  # the last one that bears a number is the one that made the node
+        if not is_node:
+            makers.note(number, place)  # inside a node: it makes nodes of a second derivative
         enclosing.append(_Open(name, start + length, place, length, is_node or is_inside, _is_double(event)))
     _close_ended(sys.maxsize, places, enclosing)
     for row in places.values():
         row["names"] = _most(row["names"])
     return {"places": places, "backward_ns": backward_ns}
+
+
+class _Makers:
+    """Which place made the nodes of the backward pass, by sequence number.
+
+    An operation bears the number that the next node gets when it begins; the last one that bears a number made that
+    node. One that makes several nodes, as an assignment into a slice does, bears the number of the first.
+    """
+
+    def __init__(self) -> None:
+        self._places: dict[int, Place] = {}
+        self._numbers: list[int] = []
+
+    def note(self, number: int, place: Place) -> None:
+        if number < 0:
+            return
+        if number not in self._places:
+            insort(self._numbers, number)
+        self._places[number] = place
+
+    def of(self, number: int) -> Place:
+        """The place of the operation with the largest number up to this one. Nodes that no operation made, as those
+        that add gradients up, have numbers beyond all others."""
+        if number in self._places:
+            return self._places[number]
+        index = bisect_right(self._numbers, number) - 1
+        is_near = index >= 0 and number - self._numbers[index] <= MOST_NODES
+        return self._places[self._numbers[index]] if is_near else NOWHERE
 
 
 class _Open:

@@ -26,8 +26,15 @@ MOST_ROUNDS, LEAST_IN_ROUND = 3, 2
 BUDGET_SHARE = 2 / 3
 """Of the time limit, what a plan may be expected to take: a changed setting may make steps longer."""
 
-LOOKS: tuple[Phase, ...] = (("profile", {}), ("lines", {}), ("operations", {}), ("results", {}), ("frozen", {}))
-LOOK_STEPS = {"lines": 2, "operations": 3, "results": 5, "frozen": 4}
+LOOKS: tuple[Phase, ...] = (
+    ("profile", {}),
+    ("lines", {}),
+    ("operations", {}),
+    ("results", {}),
+    ("rows", {}),
+    ("frozen", {}),
+)
+LOOK_STEPS = {"lines": 2, "operations": 3, "results": 5, "rows": 4, "frozen": 4}
 """Least number of steps of each, the unfinished step at its start included."""
 
 LOOK_S = {"lines": 2.0}
@@ -79,7 +86,7 @@ def _looks(session: ProbeSession, mean_s: float) -> list[Phase]:
     """The phases that ask nothing. Of long steps the window's own samples are many enough, and comparing takes long."""
     left_out = set() if session.trains_on_cuda() else {"profile"}
     left_out |= {"lines", "operations"} if mean_s > LONG_S else set()
-    left_out |= {"results", "frozen"} if mean_s > LONG_S / 2 else set()
+    left_out |= {"results", "rows", "frozen"} if mean_s > LONG_S / 2 else set()
     return [phase for phase in LOOKS if phase[0] not in left_out]
 
 

@@ -1,0 +1,106 @@
+"""Rows that modules compute and nobody uses, or that they compute several times: what they cost, and where to look."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from itertools import takewhile
+
+from autotune.derive.lines import Cost, Frame, LineCosts, Place, collapsed
+from autotune.derive.recording_view import RecordingView
+from autotune.model.evidence import RUN, Fact, Location
+from autotune.model.recording_sections import ModuleRows
+
+PICKS = ("index", "gather", "select", "slice", "masked", "where", "narrow", "take")
+REPEATS = ("repeat", "expand", "tile", "index", "stack", "cat")
+"""Words in the names of operations that leave rows out, and that make more of them."""
+
+
+def facts(view: RecordingView, found: LineCosts) -> Iterator[Fact]:
+    """Facts `discarded.*` and `repeated.*`; nothing where rows were not compared."""
+    compared = view.recording.lines.get("rows") if view.recording.lines else None
+    if compared is None:
+        return
+    yield from _discarded(compared["rows"], found)
+    yield from _repeated(compared["rows"], found)
+
+
+def _discarded(rows: Sequence[ModuleRows], found: LineCosts) -> Iterator[Fact]:
+    """Of what the modules that compute row by row take, the part for rows that get no gradient."""
+    known = [(row, inside(row["name"], found)) for row in rows if row["unused"] is not None]
+    shares = [(row["unused"] or 0.0, found.share(sum(cost.ms for cost in costs)), costs) for row, costs in known]
+    total = sum(share for _, share, _ in shares)
+    wasted = sum(unused * share for unused, share, _ in shares)
+    if not total:
+        return
+    place = _place([cost for unused, _, costs in shares if unused for cost in costs], found, PICKS)
+    places = (Location(*place),) if place else ()
+    yield Fact("discarded.share", RUN, wasted, places)
+    yield Fact("discarded.model_share", RUN, wasted / total, places)
+    if wasted:
+        yield Fact("discarded.row_share", RUN, max(unused for unused, _, _ in shares))
+
+
+def _repeated(rows: Sequence[ModuleRows], found: LineCosts) -> Iterator[Fact]:
+    """The module whose repetitions cost most."""
+    costs = {row["name"]: inside(row["name"], found) for row in rows if row["times"] > 1}
+    saved = {
+        row["name"]: found.share(sum(cost.ms for cost in costs[row["name"]])) * (1 - 1 / row["times"])
+        for row in rows
+        if row["times"] > 1
+    }
+    if not saved:
+        yield Fact("repeated.share", RUN, 0.0)
+        return
+    name = max(saved, key=lambda name: saved[name])
+    place = _place(costs[name], found, REPEATS, is_line=True)
+    yield Fact("repeated.share", RUN, saved[name], (Location(*place),) if place else ())
+    yield Fact("repeated.module", RUN, collapsed(name))
+    yield Fact("repeated.times", RUN, next(row["times"] for row in rows if row["name"] == name))
+
+
+def inside(name: str, found: LineCosts) -> list[Cost]:
+    """The costs of a module and of those in it."""
+    return [cost for cost in found.costs if is_in_module(name, cost)]
+
+
+def is_in_module(name: str, cost: Cost) -> bool:
+    return f"{cost.seen.module}.".startswith(f"{name}.")
+
+
+def calling_line(costs: Sequence[Cost], found: LineCosts) -> Place | None:
+    """The innermost line that all samples of `costs` share: it calls the module that they are in."""
+    common = _common(costs)
+    return found.statement.place(common[-1]) if common else None
+
+
+def _common(costs: Sequence[Cost]) -> list[Frame]:
+    """The frames that all samples of `costs` share, the innermost last."""
+    stacks = [cost.seen.frames for cost in costs if cost.seen.count and cost.seen.frames]
+    return [each[0] for each in takewhile(_is_common, zip(*stacks, strict=False))]
+
+
+def _is_common(frames: Sequence[Frame]) -> bool:
+    return len({frame[:3] for frame in frames}) == 1
+
+
+def _place(costs: Sequence[Cost], found: LineCosts, words: Sequence[str], *, is_line: bool = False) -> Place | None:
+    """The line of the innermost common frame whose function has an operation with one of `words` in its name, or
+    (`is_line`) the line of that operation that does most; else that of the innermost common frame.
+    """
+    common = _common(costs)
+    for frame in reversed(common):
+        lines = _lines_with(words, frame, found)
+        if lines:
+            return found.statement.place(max(lines)[1]) if is_line else found.statement.place(frame)
+    return found.statement.place(common[-1]) if common else None
+
+
+def _lines_with(words: Sequence[str], frame: Frame, found: LineCosts) -> list[tuple[int, Frame]]:
+    """(ns, frame) of the lines of a function of the user's that start such operations."""
+    return [
+        (row["op_ns"], (row["file"], row["line"], row["function"], 0))
+        for row in (found.recorded["rows"] if found.recorded else ())
+        if row["file"] == frame[0]
+        and row["function"] == frame[2]
+        and any(word in name.split("::")[-1].lower() for name, _, _ in row["names"] for word in words)
+    ]

@@ -1,0 +1,143 @@
+"""Which rows that modules compute are thrown away afterwards, and which are computed several times.
+
+Thrown away: the gradient of a row of a module's output is zero, in as many rows of each step, whatever the data. The
+modules that are looked at compute each row by itself, so that what nobody uses need not have been computed.
+Several times: the input of a module has each row k times, as an expansion leaves it, and its output has so, too.
+"""
+
+from __future__ import annotations
+
+import math
+import sys
+from functools import partial
+
+from .modules import names_of
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from ..session import ProbeSession
+    from ..shapes import Function, Row
+
+STEPS = 3
+LEAST_ROWS = 8
+LEAST_NUMBERS = 4
+"""Rows of fewer numbers, as of flags and counts, are equal by chance."""
+
+MOST_NUMBERS = 1 << 22
+MOST_CALLS = 64
+"""Of a module in a step."""
+
+BY_ROW = {"Linear": -1, "LayerNorm": -1, "RMSNorm": -1, "Embedding": -1, "Conv1d": 1, "Conv2d": 1, "Conv3d": 1}
+"""Modules without others in them that compute each row by itself, and the dimension that makes up a row."""
+
+Count = tuple[int, int]
+"""Rows without a gradient, and all rows."""
+
+
+class RowComparison:
+    """It compares from when it is made until `table`. The first step was under way already."""
+
+    def __init__(self, session: ProbeSession) -> None:
+        self._session = session
+        self._known: dict[int, Any] = {}
+        self._unused: list[dict[int, list[Count]]] = []
+        self._times: list[dict[int, list[int]]] = []
+        session.recorder.modules = self
+
+    def calling(self, module: Any, call: Function, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """`call(module, *args, **kwargs)`, its rows noted."""
+        output = call(module, *args, **kwargs)
+        if self._times:
+            try:
+                self._note(module, args, output)
+            except Exception:  # it shows no numbers: inside vmap, a subclass of Tensor
+                return output
+        return output
+
+    def _note(self, module: Any, args: tuple[Any, ...], output: Any) -> None:
+        torch = sys.modules["torch"]
+        if isinstance(output, (tuple, list)) and output:
+            output = output[0]
+        if not isinstance(output, torch.Tensor) or output.dim() < 2:
+            return
+        key, dimension = id(module), BY_ROW.get(type(module).__name__)
+        if dimension is not None:
+            if output.requires_grad:
+                self._known[key] = module
+                output.register_hook(partial(self._note_gradient, len(self._unused) - 1, key, dimension))
+        elif args and isinstance(args[0], torch.Tensor) and next(module.children(), None) is not None:
+            self._known[key] = module
+            calls = self._times[-1].setdefault(key, [])
+            if len(calls) < MOST_CALLS:
+                calls.append(times(args[0].detach(), output.detach()))
+
+    def _note_gradient(self, step: int, key: int, dimension: int, gradient: Any) -> None:
+        calls = self._unused[step].setdefault(key, [])
+        if len(calls) < MOST_CALLS:
+            used = (gradient.detach() != 0).any(dim=dimension)
+            calls.append((int(used.numel()) - int(used.sum()), int(used.numel())))
+
+    def on_step(self) -> bool:
+        """An optimizer step has ended; whether it was the last one."""
+        if len(self._times) > STEPS:
+            return True
+        self._times.append({})
+        self._unused.append({})
+        return len(self._times) > STEPS
+
+    def table(self) -> Row | None:
+        """The Recording's `lines.rows`; None when no two whole steps were seen."""
+        self._session.recorder.modules = None
+        unused, repeated = self._unused[:-1], self._times[:-1]  # the last step has begun and not ended
+        if len(repeated) < 2:
+            return None
+        names = names_of(self._session)
+        rows = [
+            {
+                "name": names.get(key, type(module).__name__),
+                "unused": _steady([step.get(key) for step in unused]),
+                "times": _least([step.get(key) for step in repeated]),
+            }
+            for key, module in self._known.items()
+        ]
+        return {"steps": len(repeated), "rows": [row for row in rows if row["unused"] is not None or row["times"] > 1]}
+
+
+def _steady(steps: list[list[Count] | None]) -> float | None:
+    """The share of rows without a gradient where it is the same in each step; 0 where it is not, None of no call."""
+    first = steps[0]
+    if not first:
+        return None
+    if any(calls != first for calls in steps):
+        return 0.0
+    return sum(unused for unused, _ in first) / max(1, sum(rows for _, rows in first))
+
+
+def _least(steps: list[list[int] | None]) -> int:
+    """How often each row comes in each of all calls; 1 where one of them has other rows, or none was seen."""
+    found = [times for calls in steps for times in calls or [1]]
+    return min(found, default=1)
+
+
+def times(given: Any, output: Any) -> int:
+    """How often each row of `given` comes at least, where the rows of `output` are equal as often; else 1."""
+    number = len(given)
+    is_small = given.dim() < 2 or number < LEAST_ROWS or len(output) != number
+    if is_small or given.numel() < LEAST_NUMBERS * number or max(given.numel(), output.numel()) > MOST_NUMBERS:
+        return 1
+    found = _counts(given)
+    each = math.gcd(*found)
+    return each if each > 1 and len(_counts(output)) == len(found) > 1 else 1
+
+
+def _counts(rows: Any) -> list[int]:
+    """How often each of the different rows comes. They are told by a sum with a weight for each place."""
+    torch = sys.modules["torch"]
+    with torch.no_grad():
+        flat = rows.reshape(len(rows), -1).to("cpu", torch.float32)
+        places = torch.arange(1, flat.shape[1] + 1, dtype=torch.float32)
+        sums = flat @ torch.stack([torch.sin(places), torch.cos(places * 1.7)], dim=1)
+        _, counts = torch.unique(sums, dim=0, return_counts=True)
+    return [int(count) for count in counts]

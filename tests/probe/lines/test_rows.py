@@ -1,0 +1,126 @@
+"""Rows that nobody uses and rows that come several times, in a session of a small loop."""
+
+from __future__ import annotations
+
+import sys
+
+import pytest
+import torch
+from torch import nn
+from torch.utils.data import DataLoader, TensorDataset
+
+from autotune.probe.lines.rows import times
+from autotune.probe.what_ifs import schedule
+
+
+@pytest.fixture
+def rows_of(attach, left, monkeypatch):
+    """rows_of(model, loss(model, x)): what the phase says of each module, by name."""
+    monkeypatch.setattr(schedule, "PHASE_S", 0.0)
+    monkeypatch.setattr(schedule, "SHORT_S", 0.0)
+    monkeypatch.setattr(schedule.torch_settings, "choices", lambda _: [])
+    monkeypatch.setattr(schedule.needless_work, "can_be_watched", lambda _: False)
+    monkeypatch.setattr(sys, "excepthook", sys.excepthook)
+
+    def train(model, loss):
+        session = attach(steps=4, warmup=1)
+        monkeypatch.setattr(schedule, "LOOKS", (("rows", {}),))
+        session.wait_share = lambda: 0.0
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
+        torch.manual_seed(0)
+        with pytest.raises(left):
+            for (x,) in DataLoader(TensorDataset(torch.randn(4096, 8)), batch_size=16):
+                loss(model, x).backward()
+                optimizer.step()
+                optimizer.zero_grad()
+        assert session.lines["rows"]["steps"] == 3
+        return {row["name"]: (row["unused"], row["times"]) for row in session.lines["rows"]["rows"]}
+
+    return train
+
+
+def net():
+    return nn.Sequential(nn.Linear(8, 8), nn.Tanh(), nn.Linear(8, 4))
+
+
+def indexed(model, x):
+    """Another quarter of the rows in each step."""
+    return model(x)[torch.randperm(16)[:4]].square().mean()
+
+
+def saturated(model, x):
+    """A hinge that most rows satisfy: which, and how many, depends on the data."""
+    return torch.relu(model(x)[:, 0] * x[:, 0]).mean()
+
+
+def used(model, x):
+    return model(x).square().mean()
+
+
+@pytest.mark.parametrize(
+    ("loss", "unused"),
+    [(indexed, 0.75), (saturated, 0.0), (used, 0.0)],
+    ids=["indexed afterwards", "a loss that is zero of many", "all of them used"],
+)
+def test_rows_that_get_no_gradient_are_as_many_in_each_step(rows_of, loss, unused):
+    found = rows_of(net(), loss)
+    assert {name: row for name, row in found.items() if row[0] is not None} == {"0": (unused, 1), "2": (unused, 1)}
+
+
+def test_positions_of_an_image_are_rows(rows_of):
+    class Images(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.conv = nn.Conv2d(1, 3, 3, padding=1)
+
+        def forward(self, x):
+            return self.conv(x.reshape(-1, 1, 2, 4))
+
+    found = rows_of(Images(), lambda model, x: model(x)[:, :, :1].square().mean())
+    assert found["conv"][0] == 0.5
+
+
+class Ranker(nn.Module):
+    def __init__(self, dropout=0.0):
+        super().__init__()
+        self.encoder = nn.Sequential(nn.Linear(8, 8), nn.Dropout(dropout), nn.Linear(8, 4))
+
+    def forward(self, x):
+        return self.encoder(x)
+
+
+def expanded(model, x):
+    return model(x.repeat_interleave(3, dim=0)).square().mean()
+
+
+def test_rows_that_come_several_times(rows_of):
+    found = rows_of(Ranker(), expanded)
+    assert found["encoder"] == (None, 3)
+    assert found["Ranker"] == (None, 3)
+
+
+def test_with_dropout_the_repetitions_are_another_thing(rows_of):
+    assert "encoder" not in rows_of(Ranker(dropout=0.5), expanded)
+
+
+def test_rows_as_they_come_from_the_data_are_none(rows_of):
+    assert "encoder" not in rows_of(Ranker(), used)
+
+
+@pytest.mark.parametrize(
+    ("given", "expected"),
+    [
+        (torch.arange(40.0).reshape(8, 5).repeat(2, 1), 2),
+        (torch.arange(40).reshape(8, 5).repeat_interleave(3, dim=0), 3),
+        (torch.cat([torch.arange(20.0).reshape(4, 5)] * 2 + [torch.ones(2, 5)] * 2), 2),
+        (torch.cat([torch.arange(40.0).reshape(8, 5), torch.ones(2, 5)]), 1),
+        (torch.ones(16, 5), 1),
+        (torch.arange(16.0).reshape(8, 2).repeat(2, 1), 1),
+        (torch.arange(10.0).reshape(2, 5).repeat(2, 1), 1),
+        (torch.arange(8.0).repeat(2), 1),
+    ],
+    ids=["twice", "of whole numbers", "some more often", "two by chance", "all equal", "short rows", "few rows", "flat"],
+)
+def test_how_often_rows_come(given, expected):
+    assert times(given, given * 2.0) == expected
+    assert times(given, torch.randn(len(given), 3)) == 1, "the outputs differ"
