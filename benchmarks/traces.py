@@ -1,4 +1,4 @@
-"""Real GPU traces: what a report says of each, beside what another reader and an expert said; and the cost of a large one.
+"""Real GPU traces: what a report says of each, beside what another reader said; and the cost of a large one.
 
 python -m traces [--traces FOLDER] [--large FILE] [--json FILE]
 
@@ -66,7 +66,13 @@ def large(file: Path) -> dict:
     found = report(file)
     peak = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss / 1024
     size = file.stat().st_size / 1e6
-    return {"file": file.name, "megabytes": size, "seconds": time.monotonic() - started, "peak_mib": peak, **_error(found)}
+    return {
+        "file": file.name,
+        "megabytes": size,
+        "seconds": time.monotonic() - started,
+        "peak_mib": peak,
+        **_error(found),
+    }
 
 
 def _error(found: dict) -> dict:
@@ -99,8 +105,10 @@ def main() -> None:
             print("  said:", said)
     pairs = [{"before": a, "after": b, **pair(found[a], found[b])} for a, b in PAIRS if a in found and b in found]
     for one in pairs:
-        print(f"{one['before']}: {one['now_ms']:.0f} ms, without the wait {one['predicted_ms']:.0f} ms predicted, "
-              f"{one['seen_ms']:.0f} ms seen in {one['after']} ({one['off']:+.0%})")
+        print(
+            f"{one['before']}: {one['now_ms']:.0f} ms, without the wait {one['predicted_ms']:.0f} ms predicted, "
+            f"{one['seen_ms']:.0f} ms seen in {one['after']} ({one['off']:+.0%})"
+        )
     costs = [large(given.large)] if given.large else []
     for one in costs:
         print(f"{one['file']}: {one['megabytes']:.0f} MB in {one['seconds']:.1f} s, {one['peak_mib']:.0f} MiB at most")

@@ -9,6 +9,7 @@ import click
 
 from autotune import collect
 from autotune.cli import options
+from autotune.cli.output import show
 from autotune.collect import artefacts
 from autotune.errors import UsageError
 from autotune.outlet import print_stderr
@@ -36,5 +37,5 @@ def command(run: str, output: Path | None) -> None:
         file.write_bytes(gzip.compress(data, mtime=0) if file.suffix == ".gz" else data)
     except OSError as error:
         raise UsageError(f"cannot be written: {error.strerror}", where=str(file)) from error
-    click.echo(str(file))
+    show(f"{file}\n")
     print_stderr("autotune: open it at https://ui.perfetto.dev (the file stays on your machine)")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
@@ -10,7 +11,7 @@ from pathlib import PurePath
 from msgspec import Struct
 
 from autotune.derive import row_facts
-from autotune.derive.lines import Cost, Frame, LineCosts, Place, collapsed, hot_lines, line_costs, module_names
+from autotune.derive.lines import Cost, LineCosts, Place, collapsed, hot_lines, line_costs, module_names
 from autotune.derive.recording_view import RecordingView
 from autotune.model.evidence import RUN, Fact, Location, Value
 from autotune.model.recording_sections import FrozenModule, LineResults, Loop
@@ -42,7 +43,9 @@ ELEMENTWISE = frozenset((
 ))  # fmt: skip
 """The same inside of a model alone: around it a pass over large tensors, element by element, is worth a look."""
 
-UNUSUAL = frozenset(("index", "renorm", "scatter", "gather", "linalg", "fft", "matrix", "nonzero", "unique", "sort", "segment"))
+UNUSUAL = frozenset(
+    ("index", "renorm", "scatter", "gather", "linalg", "fft", "matrix", "nonzero", "unique", "sort", "segment")
+)
 """A name with one of these is none of them, whatever its other words are: index_add, matrix_exp."""
 
 TABLE_GRADIENT = "aten::embedding_dense_backward"
@@ -74,8 +77,8 @@ def facts(view: RecordingView) -> Iterator[Fact]:
     for number, (loop, values) in enumerate(loops, 1):
         yield from _stated(f"loop#{number}", Location(loop["file"], loop["line"], end_line=loop["last"]), values)
     for number, (row, values) in enumerate(results, 1):
-        place = _caller(row, found) or (row["file"], row["line"])
-        yield from _stated(f"result#{number}", Location(*place), values)
+        at = _caller(row, found) or (row["file"], row["line"])
+        yield from _stated(f"result#{number}", Location(*at), values)
     yield Fact("line.num_seen", RUN, len(lines))
     if found.recorded is not None:
         yield Fact("loop.num_seen", RUN, len(loops))
@@ -374,7 +377,7 @@ def _caller(row: LineResults, found: LineCosts) -> Place | None:
     calls: dict[Place, float] = defaultdict(float)
     for cost in found.costs:
         frames = cost.seen.frames
-        for caller, own in zip(frames, frames[1:], strict=False):
+        for caller, own in itertools.pairwise(frames):
             if cost.seen.count and own[0] == row["file"] and own[3] == row["line"]:
                 calls[found.statement.place(caller)] += cost.ms
     return max(calls, key=lambda place: calls[place], default=None)

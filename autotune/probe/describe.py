@@ -221,7 +221,7 @@ def _new_precision(torch: Any) -> Any:
     switches += [getattr(of, "fp32_precision", None) for of in (torch.backends.cudnn, torch.backends)]
     told = [switch for switch in switches if switch is not None]
     first = next((switch for switch in told if switch != "none"), told[0] if told else None)
-    return PRECISIONS.get(first, first)
+    return PRECISIONS.get(first, first) if first is not None else None
 
 
 def compiler(session: ProbeSession) -> Row | None:

@@ -44,7 +44,7 @@ class Node(Struct, frozen=True):
 
 
 class Launch(Struct, frozen=True):
-    """Where something was launched: when, by which innermost operator of torch ("" for none), within which outermost."""
+    """When something was launched, by which innermost operator of torch ("" for none), within which outermost one."""
 
     at_ns: int
     operator: str

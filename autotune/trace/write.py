@@ -1,7 +1,7 @@
 """A Chrome trace of a diagnosis' window, which Perfetto (ui.perfetto.dev) and chrome://tracing open.
 
-A process of the trace for each rank, with its steps and phases; one for each worker of a DataLoader; one for each device
-that was profiled, with its streams. The profiled steps follow the window, and a profiler slows them.
+A process of the trace for each rank, with its steps and phases; one for each worker of a DataLoader; one for each
+device that was profiled, with its streams. The profiled steps follow the window, and a profiler slows them.
 """
 
 from __future__ import annotations
@@ -141,4 +141,3 @@ def _slice(name: str, pid: int, thread: int, start_ns: int, ns: int, arguments: 
 
 def _name(kind: str, pid: int, thread: int, text: str) -> Row:
     return {"ph": "M", "name": kind, "pid": pid, "tid": thread, "args": {"name": text}}
-

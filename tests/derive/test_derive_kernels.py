@@ -307,7 +307,7 @@ def test_a_rule_reads_what_the_kernels_say(rule, one):
 
 def test_the_same_rules_are_silent_where_the_kernels_say_otherwise():
     rows = (launches("nvjet_tst_128x192_64x4_1x2_h_bz_coopA_NNT", 63, "aten::mm", 9),)
-    one = synthetic(rows, busy=63, pinned=True)
+    one = synthetic(rows, busy=63, pinned=True, host=None)
     assert not fired(one) & {"PR001", "PR002", "DL004", "CO001", "AT001", "AT004"}
 
 

@@ -579,7 +579,7 @@ def test_group_by_length(values, expected):
     assert rows["run", "data.group_by_length"].value is expected
 
 
-HOST = [on_host("aten::linear", 5, 7), on_host("cudaStreamSynchronize", 4, 5.5, "sync")]
+HOST = [on_host("aten::linear", 9008, 9009), on_host("cudaStreamSynchronize", 9004, 9005.5, "sync")]
 
 
 def everything():
@@ -618,7 +618,9 @@ def everything():
     cuda = {
         "device": CUDA,
         "memory": memory,
-        "kernels": kernels(launches("flash_fwd_kernel", 5), busy=5, end=9, host=HOST),
+        "kernels": kernels(
+            launches("flash_fwd_kernel", 6), busy=6, start=9000, end=9009, idle=[(9005, 9007)], host=HOST
+        ),
         "calls": (call("gc", 3), call("empty_cache", 3), call("sync", 3)),
         "torch_state": state | {"grad_scaler": False, "clips_scaled": False, "legacy_amp": False},
         "compile": {"graph_breaks": 0, "recompiles_at_start": 1, "recompiles_at_end": 1, "compiling_steps": 1},
@@ -717,7 +719,7 @@ def grows():
     return replace(made, window=measured, samples=(late,), kept_graphs=kept)
 
 
-WITH_TESTS_OF_THEIR_OWN = ("derive.line_facts", "derive.needless_work")
+WITH_TESTS_OF_THEIR_OWN = ("derive.line_facts", "derive.row_facts", "derive.needless_work")
 """tests/derive/test_lines.py and test_derive_needless_work.py hold their facts."""
 
 

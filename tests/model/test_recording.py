@@ -183,6 +183,7 @@ def test_the_schema_and_the_records_name_the_same_parts():
         "averagings",
         "lines",
         "startup",
+        "trace",
     }
 
 

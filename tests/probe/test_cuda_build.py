@@ -1,4 +1,4 @@
-"""A CUDA build of torch without a GPU: what a build for CPUs never takes. `make test-cuda` runs them; skipped otherwise."""
+"""A CUDA build of torch without a GPU takes paths that one for CPUs never takes: `make test-cuda`."""
 
 from __future__ import annotations
 

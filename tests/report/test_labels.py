@@ -12,6 +12,7 @@ from autotune.report import labels
 
 NO_PHASE = {
     "SY001": "idle gaps of the device lie between phases",
+    "SY018": "idle gaps of the device lie between phases",
     "SY012": "a profiler slows all of them down",
     "SY017": "tracing memory slows all of them down",
     "DD007": "communication overlaps with several",

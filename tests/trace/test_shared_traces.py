@@ -90,7 +90,7 @@ def test_every_rule_about_the_device_is_seen_on_a_trace_or_listed_as_unseen():
         for rule in load_rules()
         if any(name.startswith(OF_DEVICE) for name in set(NAME.findall(rule.when)) - EVERYWHERE)
     }
-    assert of_device == {*SEEN, *UNSEEN}
+    assert of_device == {*SEEN, *UNSEEN} - {"DL024"}, "which reads the loader alone"
 
 
 FIRST = {

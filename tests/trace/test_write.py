@@ -25,7 +25,10 @@ def script():
 
 
 def test_steps_phases_workers_and_device():
-    host = [on_host("aten::linear", 210, 220), on_host("cudaStreamSynchronize", 220, 230, "sync", operator="aten::item")]
+    host = [
+        on_host("aten::linear", 210, 220),
+        on_host("cudaStreamSynchronize", 220, 230, "sync", operator="aten::item"),
+    ]
     table = kernels(launches("gemm", 20, "aten::mm"), busy=20, start=200, end=260, host=host)
     in_worker = tuple(replace(one, in_main=False) for one in fetches([5, 6], pid=77))
     rows, threads, processes = written(recording(script(), kernels=table, fetches=in_worker))

@@ -94,15 +94,12 @@ class RowComparison:
         if len(repeated) < 2:
             return None
         names = names_of(self._session)
-        rows = [
-            {
-                "name": names.get(key, type(module).__name__),
-                "unused": _steady([step.get(key) for step in unused]),
-                "times": _least([step.get(key) for step in repeated]),
-            }
-            for key, module in self._known.items()
-        ]
-        return {"steps": len(repeated), "rows": [row for row in rows if row["unused"] is not None or row["times"] > 1]}
+        rows = []
+        for key, module in self._known.items():
+            share, often = _steady([step.get(key) for step in unused]), _least([step.get(key) for step in repeated])
+            if share is not None or often > 1:
+                rows.append({"name": names.get(key, type(module).__name__), "unused": share, "times": often})
+        return {"steps": len(repeated), "rows": rows}
 
 
 def _steady(steps: list[list[Count] | None]) -> float | None:

@@ -54,22 +54,20 @@ def _ranks(devices: Sequence[DeviceProfile]) -> list[StyledLine]:
     """A row for each of several ranks. Who communicates least came last: the others' kernels waited for it."""
     if len(devices) < 2:
         return []
-    last = min(devices, key=lambda one: one.communication_share * one.step_ms)
-    late_ms = median(one.communication_share * one.step_ms for one in devices) - last.communication_share * last.step_ms
-    head = StyledLine("  rank      step    computes  communicates (exposed)      idle")
-    rows = []
-    for one in devices:
-        computes = percent(one.busy_share - one.exposed_share)
-        talks = f"{percent(one.communication_share)} ({percent(one.exposed_share)})"
-        is_last = one is last and late_ms >= LATE_FROM * one.step_ms
-        late = f"  {step_time(late_ms)} behind the median" if is_last else ""
-        row = f"  {one.rank:>4}  {step_time(one.step_ms):>8}  {computes:>10}  {talks:>22}  {percent(_idle_share(one)):>8}{late}"
-        rows.append(StyledLine(row))
-    return [head, *rows[:MOST_RANKS], *([StyledLine(f"  and {len(rows) - MOST_RANKS} more")] if len(rows) > MOST_RANKS else [])]
+    talks = [one.communication_share * one.step_ms for one in devices]
+    late_ms, last = median(talks) - min(talks), devices[talks.index(min(talks))]
+    rows = [StyledLine("  rank      step    computes  communicates (exposed)      idle")]
+    for one in devices[:MOST_RANKS]:
+        late = f"  {step_time(late_ms)} late" if one is last and late_ms >= LATE_FROM * one.step_ms else ""
+        rows.append(StyledLine(f"{_rank(one)}{late}"))
+    left = len(devices) - MOST_RANKS
+    return [*rows, StyledLine(f"  and {left} more")] if left > 0 else rows
 
 
-def _idle_share(device: DeviceProfile) -> float:
-    return 1 - device.busy_share
+def _rank(one: DeviceProfile) -> str:
+    computes, idle = percent(one.busy_share - one.exposed_share), percent(1 - one.busy_share)
+    talks = f"{percent(one.communication_share)} ({percent(one.exposed_share)})"
+    return f"  {one.rank:>4}  {step_time(one.step_ms):>8}  {computes:>10}  {talks:>22}  {idle:>8}"
 
 
 def _kinds(parts: Sequence[IdlePart]) -> list[str]:

@@ -209,6 +209,7 @@ class Model(torch.nn.Module):
 @pytest.fixture
 def run(attach, left, monkeypatch, waits, products):
     """run(number of batches, cuda=.., **request): trains until the probe leaves; (session, numbers of the batches)."""
+    monkeypatch.setattr(kernels, "LEAST_S", 0.0)
     monkeypatch.setattr(schedule, "PHASE_S", 0.0)
     monkeypatch.setattr(schedule, "SHORT_S", 0.0)
     monkeypatch.setattr(sys, "excepthook", sys.excepthook)

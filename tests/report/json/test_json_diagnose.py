@@ -44,6 +44,7 @@ TOP = [
     "step",
     "ranks",
     "collectives",
+    "devices",
     "facts",
     "findings",
     "skipped",
