@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterator, Sequence
-from itertools import takewhile
 
 from autotune.derive.lines import Cost, Frame, LineCosts, Place, collapsed
 from autotune.derive.recording_view import RecordingView
 from autotune.model.evidence import RUN, Fact, Location
 from autotune.model.recording_sections import ModuleRows
+
+MOST_OF = 0.8
+"""Of the samples of a module: the frame that so many share is its caller."""
 
 PICKS = ("index", "gather", "select", "slice", "masked", "where", "narrow", "take")
 REPEATS = ("repeat", "expand", "tile", "index", "stack", "cat")
@@ -42,20 +45,17 @@ def _discarded(rows: Sequence[ModuleRows], found: LineCosts) -> Iterator[Fact]:
 
 def _repeated(rows: Sequence[ModuleRows], found: LineCosts) -> Iterator[Fact]:
     """The module whose repetitions cost most."""
-    costs = {row["name"]: inside(row["name"], found) for row in rows if row["times"] > 1}
     saved = {
-        row["name"]: found.share(sum(cost.ms for cost in costs[row["name"]])) * (1 - 1 / row["times"])
-        for row in rows
-        if row["times"] > 1
+        row["name"]: row["repeated"] * found.share(sum(cost.ms for cost in inside(row["name"], found))) for row in rows
     }
-    if not saved:
+    name = max(saved, key=lambda name: saved[name], default="")
+    if not saved.get(name):
         yield Fact("repeated.share", RUN, 0.0)
         return
-    name = max(saved, key=lambda name: saved[name])
-    place = _place(costs[name], found, REPEATS, is_line=True)
+    place = _place(inside(name, found), found, REPEATS, is_line=True)
     yield Fact("repeated.share", RUN, saved[name], (Location(*place),) if place else ())
     yield Fact("repeated.module", RUN, collapsed(name))
-    yield Fact("repeated.times", RUN, next(row["times"] for row in rows if row["name"] == name))
+    yield Fact("repeated.row_share", RUN, next(row["repeated"] for row in rows if row["name"] == name))
 
 
 def inside(name: str, found: LineCosts) -> list[Cost]:
@@ -68,19 +68,27 @@ def is_in_module(name: str, cost: Cost) -> bool:
 
 
 def calling_line(costs: Sequence[Cost], found: LineCosts) -> Place | None:
-    """The innermost line that all samples of `costs` share: it calls the module that they are in."""
+    """The innermost line that most samples of `costs` share: it calls the module that they are in."""
     common = _common(costs)
     return found.statement.place(common[-1]) if common else None
 
 
 def _common(costs: Sequence[Cost]) -> list[Frame]:
-    """The frames that all samples of `costs` share, the innermost last."""
-    stacks = [cost.seen.frames for cost in costs if cost.seen.count and cost.seen.frames]
-    return [each[0] for each in takewhile(_is_common, zip(*stacks, strict=False))]
-
-
-def _is_common(frames: Sequence[Frame]) -> bool:
-    return len({frame[:3] for frame in frames}) == 1
+    """The frames that most samples of `costs` share, the innermost last."""
+    stacks = [(cost.seen.frames, cost.ms) for cost in costs if cost.seen.count and cost.seen.frames]
+    common: list[Frame] = []
+    while stacks:
+        weights: dict[tuple[str, int, str], float] = defaultdict(float)
+        for frames, ms in stacks:
+            if len(frames) > len(common):
+                weights[frames[len(common)][:3]] += ms
+        best = max(weights, key=lambda place: weights[place], default=None)
+        if best is None or weights[best] < MOST_OF * sum(ms for _, ms in stacks):
+            break
+        depth = len(common)
+        stacks = [(frames, ms) for frames, ms in stacks if len(frames) > depth and frames[depth][:3] == best]
+        common.append(stacks[0][0][depth])
+    return common
 
 
 def _place(costs: Sequence[Cost], found: LineCosts, words: Sequence[str], *, is_line: bool = False) -> Place | None:

@@ -475,8 +475,8 @@ class ModuleRows(TypedDict):
     """Of a module that computes each row by itself, the share of the rows that got no gradient, 0 where it is not the
     same in each step; None of any other module."""
 
-    times: int
-    """How often each row of its input comes in each call, at least, where its output repeats as often; else 1."""
+    repeated: float
+    """The share of the rows of its inputs that are repetitions, where its outputs repeat as often; else 0."""
 
 
 class ComparedRows(TypedDict):

@@ -441,7 +441,7 @@ def test_frozen_modules_that_did_not_run_meanwhile_are_not_known():
 
 def with_rows(*rows, samples=(), operations=()):
     found = lines(samples, operations)
-    found["rows"] = {"steps": 3, "rows": [{"name": name, "unused": unused, "times": n} for name, unused, n in rows]}
+    found["rows"] = {"steps": 3, "rows": [{"name": name, "unused": unused, "repeated": n} for name, unused, n in rows]}
     return derive([recording(script=steps(4), lines=found)])
 
 
@@ -459,7 +459,7 @@ def test_rows_that_nobody_uses_cost_what_their_modules_do():
     """Of 20 ms of forward 15 are in the actor, three quarters of whose rows are unused; update picks them."""
     picked = operation(42, 1, names=[("aten::index", 1)]) | {"function": "update"}
     found = stated(
-        with_rows(("actor.0", 0.75, 1), ("critic.0", 0.0, 1), samples=ACTOR, operations=[picked]), "discarded."
+        with_rows(("actor.0", 0.75, 0.0), ("critic.0", 0.0, 0.0), samples=ACTOR, operations=[picked]), "discarded."
     )
     assert found["share"].value == pytest.approx(0.75 * 15 / 65)
     assert found["model_share"].value == pytest.approx(0.75 * 15 / 20)
@@ -470,15 +470,15 @@ def test_rows_that_nobody_uses_cost_what_their_modules_do():
 def test_rows_that_come_several_times_cost_their_repetitions():
     repeated = operation(39, 2, names=[("aten::repeat_interleave", 2)]) | {"function": "update"}
     found = stated(
-        with_rows(("actor", None, 5), ("critic", None, 2), samples=ACTOR, operations=[repeated]), "repeated."
+        with_rows(("actor", None, 0.8), ("critic", None, 0.5), samples=ACTOR, operations=[repeated]), "repeated."
     )
     assert found["share"].value == pytest.approx(15 / 65 * 0.8)
-    assert (found["module"].value, found["times"].value) == ("actor", 5)
+    assert (found["module"].value, found["row_share"].value) == ("actor", 0.8)
     assert [place.line for place in found["share"].places] == [39]
 
 
 def test_rows_that_were_compared_and_are_all_used():
-    derived = with_rows(("actor.0", 0.0, 1), samples=ACTOR)
+    derived = with_rows(("actor.0", 0.0, 0.0), samples=ACTOR)
     assert stated(derived, "discarded.")["share"].value == 0.0
     assert stated(derived, "repeated.")["share"].value == 0.0
     assert "row_share" not in stated(derived, "discarded.")

@@ -32,8 +32,11 @@ MOST_CALLS = 64
 BY_ROW = {"Linear": -1, "LayerNorm": -1, "RMSNorm": -1, "Embedding": -1, "Conv1d": 1, "Conv2d": 1, "Conv3d": 1}
 """Modules without others in them that compute each row by itself, and the dimension that makes up a row."""
 
+ROUNDING = 1e4
+"""Rows of an output that are equal in so many parts of the largest: products of equal rows differ by their rounding."""
+
 Count = tuple[int, int]
-"""Rows without a gradient, and all rows."""
+"""Rows without a gradient, or repetitions of rows; and all rows."""
 
 
 class RowComparison:
@@ -43,13 +46,13 @@ class RowComparison:
         self._session = session
         self._known: dict[int, Any] = {}
         self._unused: list[dict[int, list[Count]]] = []
-        self._times: list[dict[int, list[int]]] = []
+        self._repeated: list[dict[int, list[Count]]] = []
         session.recorder.modules = self
 
     def calling(self, module: Any, call: Function, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """`call(module, *args, **kwargs)`, its rows noted."""
         output = call(module, *args, **kwargs)
-        if self._times:
+        if self._repeated:
             try:
                 self._note(module, args, output)
             except Exception:  # it shows no numbers: inside vmap, a subclass of Tensor
@@ -69,9 +72,9 @@ class RowComparison:
                 output.register_hook(partial(self._note_gradient, len(self._unused) - 1, key, dimension))
         elif args and isinstance(args[0], torch.Tensor) and next(module.children(), None) is not None:
             self._known[key] = module
-            calls = self._times[-1].setdefault(key, [])
+            calls = self._repeated[-1].setdefault(key, [])
             if len(calls) < MOST_CALLS:
-                calls.append(times(args[0].detach(), output.detach()))
+                calls.append((repetitions(args[0].detach(), output.detach()), len(args[0])))
 
     def _note_gradient(self, step: int, key: int, dimension: int, gradient: Any) -> None:
         calls = self._unused[step].setdefault(key, [])
@@ -81,24 +84,24 @@ class RowComparison:
 
     def on_step(self) -> bool:
         """An optimizer step has ended; whether it was the last one."""
-        if len(self._times) > STEPS:
+        if len(self._repeated) > STEPS:
             return True
-        self._times.append({})
+        self._repeated.append({})
         self._unused.append({})
-        return len(self._times) > STEPS
+        return len(self._repeated) > STEPS
 
     def table(self) -> Row | None:
         """The Recording's `lines.rows`; None when no two whole steps were seen."""
         self._session.recorder.modules = None
-        unused, repeated = self._unused[:-1], self._times[:-1]  # the last step has begun and not ended
+        unused, repeated = self._unused[:-1], self._repeated[:-1]  # the last step has begun and not ended
         if len(repeated) < 2:
             return None
         names = names_of(self._session)
         rows = []
         for key, module in self._known.items():
-            share, often = _steady([step.get(key) for step in unused]), _least([step.get(key) for step in repeated])
-            if share is not None or often > 1:
-                rows.append({"name": names.get(key, type(module).__name__), "unused": share, "times": often})
+            share, again = _steady([step.get(key) for step in unused]), _least([step.get(key) for step in repeated])
+            if share is not None or again > 0:
+                rows.append({"name": names.get(key, type(module).__name__), "unused": share, "repeated": again})
         return {"steps": len(repeated), "rows": rows}
 
 
@@ -112,29 +115,32 @@ def _steady(steps: list[list[Count] | None]) -> float | None:
     return sum(unused for unused, _ in first) / max(1, sum(rows for _, rows in first))
 
 
-def _least(steps: list[list[int] | None]) -> int:
-    """How often each row comes in each of all calls; 1 where one of them has other rows, or none was seen."""
-    found = [times for calls in steps for times in calls or [1]]
-    return min(found, default=1)
+def _least(steps: list[list[Count] | None]) -> float:
+    """The share of the rows that are repetitions, in the step with the fewest."""
+    return min(sum(again for again, _ in calls or []) / max(1, sum(rows for _, rows in calls or [])) for calls in steps)
 
 
-def times(given: Any, output: Any) -> int:
-    """How often each row of `given` comes at least, where the rows of `output` are equal as often; else 1."""
+def repetitions(given: Any, output: Any) -> int:
+    """How many rows of `given` are repetitions, where each comes k times (or a multiple of it) and rows of `output`
+    are equal as often; else 0."""
     number = len(given)
     is_small = given.dim() < 2 or number < LEAST_ROWS or len(output) != number
     if is_small or given.numel() < LEAST_NUMBERS * number or max(given.numel(), output.numel()) > MOST_NUMBERS:
-        return 1
-    found = _counts(given)
-    each = math.gcd(*found)
-    return each if each > 1 and len(_counts(output)) == len(found) > 1 else 1
+        return 0
+    counts = _counts(given, None)
+    if math.gcd(*counts) < 2 or len(counts) < 2:
+        return 0
+    return number - len(counts) if len(_counts(output, ROUNDING)) <= math.ceil(1.1 * len(counts)) else 0
 
 
-def _counts(rows: Any) -> list[int]:
-    """How often each of the different rows comes. They are told by a sum with a weight for each place."""
+def _counts(rows: Any, rounding: float | None) -> list[int]:
+    """How often each of the different rows comes. They are told by two sums with a weight for each place."""
     torch = sys.modules["torch"]
     with torch.no_grad():
         flat = rows.reshape(len(rows), -1).to("cpu", torch.float32)
         places = torch.arange(1, flat.shape[1] + 1, dtype=torch.float32)
         sums = flat @ torch.stack([torch.sin(places), torch.cos(places * 1.7)], dim=1)
+        if rounding is not None:
+            sums = (sums / sums.abs().max().clamp_min(1e-30) * rounding).round()
         _, counts = torch.unique(sums, dim=0, return_counts=True)
     return [int(count) for count in counts]

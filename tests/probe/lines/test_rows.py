@@ -9,7 +9,7 @@ import torch
 from torch import nn
 from torch.utils.data import DataLoader, TensorDataset
 
-from autotune.probe.lines.rows import times
+from autotune.probe.lines.rows import repetitions
 from autotune.probe.what_ifs import schedule
 
 
@@ -34,7 +34,7 @@ def rows_of(attach, left, monkeypatch):
                 optimizer.step()
                 optimizer.zero_grad()
         assert session.lines["rows"]["steps"] == 3
-        return {row["name"]: (row["unused"], row["times"]) for row in session.lines["rows"]["rows"]}
+        return {row["name"]: (row["unused"], row["repeated"]) for row in session.lines["rows"]["rows"]}
 
     return train
 
@@ -64,7 +64,7 @@ def used(model, x):
 )
 def test_rows_that_get_no_gradient_are_as_many_in_each_step(rows_of, loss, unused):
     found = rows_of(net(), loss)
-    assert {name: row for name, row in found.items() if row[0] is not None} == {"0": (unused, 1), "2": (unused, 1)}
+    assert {name: row for name, row in found.items() if row[0] is not None} == {"0": (unused, 0.0), "2": (unused, 0.0)}
 
 
 def test_positions_of_an_image_are_rows(rows_of):
@@ -95,8 +95,12 @@ def expanded(model, x):
 
 def test_rows_that_come_several_times(rows_of):
     found = rows_of(Ranker(), expanded)
-    assert found["encoder"] == (None, 3)
-    assert found["Ranker"] == (None, 3)
+    assert found["encoder"] == found["Ranker"] == (None, pytest.approx(2 / 3))
+
+
+def test_calls_with_other_rows_count_by_their_rows(rows_of):
+    found = rows_of(Ranker(), lambda model, x: expanded(model, x) + used(model, x))
+    assert found["encoder"] == (None, pytest.approx(0.5))
 
 
 def test_with_dropout_the_repetitions_are_another_thing(rows_of):
@@ -110,14 +114,14 @@ def test_rows_as_they_come_from_the_data_are_none(rows_of):
 @pytest.mark.parametrize(
     ("given", "expected"),
     [
-        (torch.arange(40.0).reshape(8, 5).repeat(2, 1), 2),
-        (torch.arange(40).reshape(8, 5).repeat_interleave(3, dim=0), 3),
-        (torch.cat([torch.arange(20.0).reshape(4, 5)] * 2 + [torch.ones(2, 5)] * 2), 2),
-        (torch.cat([torch.arange(40.0).reshape(8, 5), torch.ones(2, 5)]), 1),
-        (torch.ones(16, 5), 1),
-        (torch.arange(16.0).reshape(8, 2).repeat(2, 1), 1),
-        (torch.arange(10.0).reshape(2, 5).repeat(2, 1), 1),
-        (torch.arange(8.0).repeat(2), 1),
+        (torch.arange(40.0).reshape(8, 5).repeat(2, 1), 8),
+        (torch.arange(40).reshape(8, 5).repeat_interleave(3, dim=0), 16),
+        (torch.cat([torch.arange(20.0).reshape(4, 5)] * 2 + [torch.ones(2, 5)] * 2), 7),
+        (torch.cat([torch.arange(40.0).reshape(8, 5), torch.ones(2, 5)]), 0),
+        (torch.ones(16, 5), 0),
+        (torch.arange(16.0).reshape(8, 2).repeat(2, 1), 0),
+        (torch.arange(10.0).reshape(2, 5).repeat(2, 1), 0),
+        (torch.arange(8.0).repeat(2), 0),
     ],
     ids=[
         "twice",
@@ -130,6 +134,6 @@ def test_rows_as_they_come_from_the_data_are_none(rows_of):
         "flat",
     ],
 )
-def test_how_often_rows_come(given, expected):
-    assert times(given, given * 2.0) == expected
-    assert times(given, torch.randn(len(given), 3)) == 1, "the outputs differ"
+def test_how_many_rows_are_repetitions(given, expected):
+    assert repetitions(given, given * 2.0 + torch.rand(len(given), *[1] * (given.dim() - 1)) * 1e-6) == expected
+    assert repetitions(given, torch.randn(len(given), 3)) == 0, "the outputs differ"
