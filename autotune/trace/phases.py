@@ -14,7 +14,8 @@ from autotune.trace.read import Activity, HostEvent
 TRAINS = 3
 """The flag of a forward with gradients in training mode."""
 
-FILE = re.compile(r".+:\d+ \(")
+PLACE = re.compile(r"(?P<file>.+?):(?P<line>\d+) \((?P<function>.*)\)")
+"""A line of the user's, and no range of record_function."""
 
 
 def events(host: Host, activities: Sequence[Activity], start: int, end: int) -> tuple[Event, ...]:
@@ -35,7 +36,7 @@ def events(host: Host, activities: Sequence[Activity], start: int, end: int) -> 
 
 def known_syncs(host: Host) -> list[Node]:
     """Calls that wait, of which the trace tells the user's line."""
-    return [node for node in host.syncs if FILE.match(node.place)]
+    return [node for node in host.syncs if PLACE.fullmatch(node.place)]
 
 
 def marks(

@@ -14,6 +14,7 @@ from msgspec import Struct
 
 from autotune.model.recording import Event, Fetch, RecordedWindow, Recording
 from autotune.model.recording_sections import (
+    CallSite,
     HostCall,
     HostRow,
     KernelRow,
@@ -24,7 +25,7 @@ from autotune.model.recording_sections import (
     TraceOrigin,
 )
 from autotune.trace.host import FETCH, OPTIMIZER, STEP, Host, host_of
-from autotune.trace.phases import events, known_syncs, marks
+from autotune.trace.phases import PLACE, events, known_syncs, marks
 from autotune.trace.read import Activity, HostEvent, Trace
 
 COMPILED = ("Torch-Compiled Region", "CompiledFunction", "## Call CompiledFxGraph", "triton_")
@@ -195,11 +196,12 @@ def _calls(host: Host, phases: Iterable[Event]) -> Iterator[HostCall]:
     """The syncs of the user's lines, of which a Recording's event has the number."""
     in_window = {event.ref for event in phases if event.kind == "sync"}
     for number, node in enumerate(known_syncs(host)):
-        file, _, rest = node.place.rpartition(":")
-        line, _, function = rest.partition(" ")
+        place = PLACE.fullmatch(node.place)
+        assert place is not None
+        site = CallSite(file=place["file"], line=int(place["line"]), function=place["function"], is_user=True)
         yield {
             "kind": "sync",
-            "site": {"file": file, "line": int(line), "function": function.strip("()"), "is_user": True},
+            "site": site,
             "count": 1,
             "in_window": int(number in in_window),
             "total_ns": node.event.ns,

@@ -131,3 +131,14 @@ def test_the_device_that_works_most_is_the_processs_own(tmp_path):
     one = recorded(made, tmp_path)
     assert one.device["index"] == 0
     assert "peer" not in {row["name"] for row in one.kernels["rows"]}
+
+
+def test_a_function_with_a_colon_in_its_name_is_no_place_of_its_own(tmp_path):
+    made = Chrome()
+    made.mark("ProfilerStep#1", 0, 900)
+    made.frame("train.py(12): <lambda: x::y>", 0, 900)
+    made.op("aten::item", 10, 100)
+    made.call("cudaStreamSynchronize", 15, 80)
+    made.launch("gemm", 200, 300, 50)
+    (call,) = recorded(made, tmp_path).calls
+    assert (call["site"]["file"], call["site"]["line"], call["site"]["function"]) == ("train.py", 12, "<lambda: x::y>")
