@@ -19,7 +19,7 @@ from autotune.collect.request import DEFAULT_STEPS, LEAST_WINDOW_S
 from autotune.diagnose.diagnose import DiagnoseOptions, diagnose, load
 from autotune.diagnose.from_trace import ENDINGS, diagnose_traces
 from autotune.diagnose.outlook import OutlookRequest
-from autotune.errors import ScriptError
+from autotune.errors import ScriptError, UsageError
 from autotune.model.outlook import ProgressLine
 from autotune.model.report import Report
 from autotune.outlet import print_stderr
@@ -40,6 +40,9 @@ AT = 'Progress of a running job, "step 1200/50000" or its progress bar: advise w
 OPTIONS = "Compare with the same run on this many devices: DDP, ZeRO-2, FSDP."
 PATH = click.Path(exists=True, path_type=Path)
 TRACE = "Report on traces of torch.profiler instead of a run; a COMMAND behind them only tells whose files they are of."
+OF_A_RUN = ("load", "steps", "warmup", "after", "keep_going", "no_what_ifs")
+"""Options that mean nothing to traces."""
+
 POSITIVE = click.FloatRange(min=0, min_open=True)
 BANDWIDTH = "Between devices, for --options (default: assumed)."
 DEVICE_PRICE = "USD per hour of one device, for --options (default: --price)."
@@ -98,7 +101,18 @@ def _read_traces(command: tuple[str, ...], outlook: OutlookRequest, given: Mappi
     more = list(takewhile(lambda word: word.endswith(ENDINGS) and Path(word).is_file(), command))
     paths = [*given["traces"], *map(Path, more)]
     words = command[len(more) :]
-    return diagnose_traces(paths, words, cwd=Path.cwd(), environ=os.environ, price=given["price"], asked=outlook)
+    unused = [f"--{name.replace('_', '-')}" for name in OF_A_RUN if given[name]]
+    if unused:
+        raise UsageError(f"{', '.join(unused)} is about a run, and --trace starts none", where="--trace")
+    return diagnose_traces(
+        paths,
+        words,
+        cwd=Path.cwd(),
+        environ=os.environ,
+        price=given["price"],
+        asked=outlook,
+        explicit_python=given["python"],
+    )
 
 
 def _outlook_request(given: Mapping[str, Any]) -> OutlookRequest:

@@ -69,7 +69,7 @@ def derive(
     )
     return Derived(
         facts=tuple(traced.told(facts, first.recording.trace)),
-        settings=tuple(settings.settings(first)),
+        settings=tuple(traced.told_settings(settings.settings(first), first.recording.trace)),
         step=step.step(first, interruptions.run_ms(first)),
         startup=_startup(first.recording),
         ranks=ranks.rows(views, waits, late),

@@ -18,13 +18,13 @@ from autotune.derive.kernels import (
 )
 from autotune.derive.recording_view import MS, MeasuredWindow, RecordingView
 from autotune.model.recording import Json
-from autotune.model.report import DeviceCopies, DeviceProfile, DeviceSync, IdlePart, KernelGroup
+from autotune.model.report import LAUNCHING, DeviceCopies, DeviceProfile, DeviceSync, IdlePart, KernelGroup
 
-WAITS = {"data_wait": ("iter", "fetch"), "save": ("checkpoint",), "evaluation": ("evaluation",)}
+OWN_CAUSE = {"data_wait": ("iter", "fetch"), "save": ("checkpoint",), "evaluation": ("evaluation",)}
 """Idle time within these events of the Recording has their cause, whatever the host's operators did."""
 
-LAUNCHING = ("operator", "python")
-"""The host prepares the next launch."""
+QUEUED_NS = 20_000
+"""A gap as short as this between two kernels that were both queued is the device's own."""
 
 MOST_PARTS = 12
 """Of one kind; the rest of it becomes one part without a name."""
@@ -101,7 +101,7 @@ def idle_parts(view: RecordingView, table: Json) -> Iterator[IdlePart]:
     span_ns = table["end_ns"] - table["start_ns"]
     left = idle(table)
     found: list[IdlePart] = []
-    for kind, events in WAITS.items():
+    for kind, events in OWN_CAUSE.items():
         waited = merged((one.start_ns, one.end_ns) for one in view.recording.events if one.kind in events)
         found += _part(kind, total(common(left, waited)), span_ns)
         left = without(left, waited)
@@ -109,6 +109,8 @@ def idle_parts(view: RecordingView, table: Json) -> Iterator[IdlePart]:
     copying = merged((start, start + ns) for row, _, start, ns in table["launches"] if rows[row]["kind"] == "copy")
     found += _part("copy", total(common(left, copying)), span_ns)
     left = without(left, copying)
+    queued, left = _queued(table, left)
+    found += _part("device", queued, span_ns)
     after, left = _after_syncs(table, left)
     found += _named("sync", after, span_ns)
     found += _named("operator", _within(table, "operator", left), span_ns)
@@ -137,6 +139,21 @@ def _host(table: Json, kind: str) -> list[tuple[int, int, int]]:
     return [one for one in table["host"] if rows[one[0]]["kind"] == kind]
 
 
+def _queued(table: Json, gaps: Sequence[Stretch]) -> tuple[int, list[Stretch]]:
+    """Nanoseconds of the short gaps within a wait: the next kernel was queued already. And the other gaps."""
+    waits = merged((start, start + ns) for _, start, ns in _host(table, "sync"))
+    found, others, place = 0, [], 0
+    for start, end in gaps:
+        while place < len(waits) and waits[place][1] < start:
+            place += 1
+        is_within = place < len(waits) and waits[place][0] < start and end <= waits[place][1]
+        if is_within and end - start < QUEUED_NS:
+            found += end - start
+        else:
+            others.append((start, end))
+    return found, others
+
+
 def _after_syncs(table: Json, gaps: Sequence[Stretch]) -> tuple[Named, list[Stretch]]:
     """The gaps that began while a call waited for the device, which had then done all that was queued, and the others
     as far as a call waited in them. And what is left of these.
@@ -147,7 +164,7 @@ def _after_syncs(table: Json, gaps: Sequence[Stretch]) -> tuple[Named, list[Stre
     for gap in gaps:
         while place < len(waits) and waits[place][1] < gap[0]:
             place += 1
-        if place < len(waits) and waits[place][0] < gap[0]:
+        if place < len(waits) and waits[place][0] < gap[0] <= waits[place][1] < gap[1]:
             found[_name(rows[waits[place][2]])] += gap[1] - gap[0]
         else:
             others.append(gap)

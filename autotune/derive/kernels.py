@@ -8,10 +8,11 @@ compiled, or that a CUDA graph launched, has no operator: where such kernels may
 from __future__ import annotations
 
 import re
+from bisect import bisect_right
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
-from autotune.derive.intervals import Stretch, merged, total, without
+from autotune.derive.intervals import Stretch, common, merged, total, without
 from autotune.derive.recording_view import MS, RecordingView
 from autotune.model.recording import Event, Json
 
@@ -181,9 +182,9 @@ def user_sync_idle_share(view: RecordingView) -> float | None:
     table, window, busy_share = view.recording.kernels, view.window, shares(view).get("busy_share")
     if table is None or window is None or not isinstance(busy_share, float):
         return None
-    waits = [event for event in view.recording.events if event.kind in OTHER_WAITS and event.end_ns > table["start_ns"]]
-    idle_ns = sum(_unexplained(gap, waits) for gap in idle(table))
-    after_ns = sum(_unexplained(gap, waits) for gap in gaps_after_reads(view))
+    waits = merged((one.start_ns, one.end_ns) for one in view.recording.events if one.kind in OTHER_WAITS)
+    idle_ns = total(without(idle(table), waits))
+    after_ns = total(without(gaps_after_reads(view), waits))
     waited_ms = sum(window.phase_ms(phase) or 0.0 for phase in ("data_wait", "h2d"))
     idle_share = max(0.0, 1 - busy_share - waited_ms / window.without_ms("checkpoint", "evaluation"))
     return idle_share * min(1.0, after_ns / idle_ns) if idle_ns > 0 else 0.0
@@ -194,30 +195,31 @@ def gaps_after_reads(view: RecordingView) -> list[tuple[int, int]]:
 
     A read that found the device idle waited for nothing, unless an earlier read is what it is idle from.
     """
-    gaps = idle(view.recording.kernels) if view.recording.kernels is not None else []
+    table = view.recording.kernels
+    if table is None:
+        return []
+    gaps = idle(table)
+    starts = [start for start, _ in gaps]
     found: list[tuple[int, int]] = []
-    for read in _reads(view):
-        gap = next(((start, end) for start, end in gaps if start <= read.end_ns < end), None)
-        idle_ns = sum(max(0, min(end, read.end_ns) - max(start, read.start_ns)) for start, end in gaps)
+    for read in _reads(view, table):
+        at = bisect_right(starts, read.end_ns) - 1
+        gap = gaps[at] if at >= 0 and read.end_ns < gaps[at][1] else None
+        near = gaps[max(0, bisect_right(starts, read.start_ns) - 1) : at + 1]
+        idle_ns = total(common([(read.start_ns, read.end_ns)], near))
         waited = 2 * idle_ns <= read.end_ns - read.start_ns
         is_next = bool(found) and found[-1][0] <= read.start_ns <= found[-1][1]
-        if gap is not None and gap not in found and (waited or is_next):
+        if gap is not None and gap not in found[-1:] and (waited or is_next):
             found.append(gap)
     return found
 
 
-def _reads(view: RecordingView) -> Iterator[Event]:
-    recording = view.recording
-    calls = recording.calls
-    for event in sorted(recording.events, key=lambda event: event.start_ns):
-        if event.kind == "sync" and not calls[event.ref]["is_library"]:
+def _reads(view: RecordingView, table: Json) -> Iterator[Event]:
+    """The user's reads within the profiled steps, in the order of time."""
+    calls = view.recording.calls
+    for event in sorted(view.recording.events, key=lambda event: event.start_ns):
+        is_within = event.end_ns > table["start_ns"] and event.start_ns < table["end_ns"]
+        if event.kind == "sync" and is_within and not calls[event.ref]["is_library"]:
             yield event
-
-
-def _unexplained(gap: tuple[int, int], waits: Sequence[Event]) -> int:
-    """Nanoseconds of a gap outside the waits that have another cause."""
-    spent = sum(max(0, min(gap[1], wait.end_ns) - max(gap[0], wait.start_ns)) for wait in waits)
-    return max(0, gap[1] - gap[0] - spent)
 
 
 def _total(rows: Iterator[Json] | Sequence[Json]) -> int:

@@ -14,8 +14,8 @@ MOST_OF = 0.8
 """Of the samples of a module: the frame that so many share is its caller."""
 
 PICKS = ("index", "gather", "select", "slice", "masked", "where", "narrow", "take")
-REPEATS = ("repeat", "expand", "tile", "index", "stack", "cat")
-"""Words in the names of operations that leave rows out, and that make more of them."""
+REPEATS = (("repeat", "tile"), ("expand", "index"))
+"""Words in the names of operations that leave rows out, and that make more of them: the surer ones first."""
 
 
 def facts(view: RecordingView, found: LineCosts) -> Iterator[Fact]:
@@ -35,7 +35,8 @@ def _discarded(rows: Sequence[ModuleRows], found: LineCosts) -> Iterator[Fact]:
     wasted = sum(unused * share for unused, share, _ in shares)
     if not total:
         return
-    place = _place([cost for unused, _, costs in shares if unused for cost in costs], found, PICKS)
+    computed = [cost for unused, _, costs in shares if unused for cost in costs]
+    place = _place(computed, found, (PICKS,)) or calling_line(computed, found)
     places = (Location(*place),) if place else ()
     yield Fact("discarded.share", RUN, wasted, places)
     yield Fact("discarded.model_share", RUN, wasted / total, places)
@@ -45,17 +46,19 @@ def _discarded(rows: Sequence[ModuleRows], found: LineCosts) -> Iterator[Fact]:
 
 def _repeated(rows: Sequence[ModuleRows], found: LineCosts) -> Iterator[Fact]:
     """The module whose repetitions cost most."""
-    saved = {
-        row["name"]: row["repeated"] * found.share(sum(cost.ms for cost in inside(row["name"], found))) for row in rows
-    }
-    name = max(saved, key=lambda name: saved[name], default="")
-    if not saved.get(name):
+    shares = {row["name"]: row["repeated"] for row in rows if row["repeated"] is not None}
+    if not shares:
+        return
+    saved = {name: part * found.share(sum(cost.ms for cost in inside(name, found))) for name, part in shares.items()}
+    name = max(saved, key=lambda name: saved[name])
+    if not saved[name]:
         yield Fact("repeated.share", RUN, 0.0)
         return
-    place = _place(inside(name, found), found, REPEATS, is_line=True)
+    costs = inside(name, found)
+    place = _place(costs, found, REPEATS, is_line=True) or calling_line(costs, found)
     yield Fact("repeated.share", RUN, saved[name], (Location(*place),) if place else ())
     yield Fact("repeated.module", RUN, collapsed(name))
-    yield Fact("repeated.row_share", RUN, next(row["repeated"] for row in rows if row["name"] == name))
+    yield Fact("repeated.row_share", RUN, shares[name])
 
 
 def inside(name: str, found: LineCosts) -> list[Cost]:
@@ -91,16 +94,17 @@ def _common(costs: Sequence[Cost]) -> list[Frame]:
     return common
 
 
-def _place(costs: Sequence[Cost], found: LineCosts, words: Sequence[str], *, is_line: bool = False) -> Place | None:
-    """The line of the innermost common frame whose function has an operation with one of `words` in its name, or
-    (`is_line`) the line of that operation that does most; else that of the innermost common frame.
-    """
-    common = _common(costs)
-    for frame in reversed(common):
-        lines = _lines_with(words, frame, found)
-        if lines:
-            return found.statement.place(max(lines)[1]) if is_line else found.statement.place(frame)
-    return found.statement.place(common[-1]) if common else None
+def _place(
+    costs: Sequence[Cost], found: LineCosts, groups: Sequence[Sequence[str]], *, is_line: bool = False
+) -> Place | None:
+    """The line of the innermost common frame whose function has an operation with a word of the first of `groups` in
+    its name, or (`is_line`) the line of that operation that does most; else of the next group. None without any."""
+    for words in groups:
+        for frame in reversed(_common(costs)):
+            lines = _lines_with(words, frame, found)
+            if lines:
+                return found.statement.place(max(lines)[1]) if is_line else found.statement.place(frame)
+    return None
 
 
 def _lines_with(words: Sequence[str], frame: Frame, found: LineCosts) -> list[tuple[int, Frame]]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from autotune.model.evidence import RUN, Fact
+from autotune.model.evidence import RUN, Fact, Setting
 from autotune.model.recording_sections import TraceOrigin
 
 NEVER = (
@@ -31,6 +31,9 @@ OF_STEPS = ("step.", "run.step_ms", "calls.user_syncs_per_step", "loader.batches
 
 SHARES = "_share"
 
+OF_STEADY = ("device.launch_idle_", "device.other_sync_idle_", "device.copy_idle_")
+"""Of such a trace idle time may be that of its start, in which libraries are loaded and memory is first asked for."""
+
 
 def told(facts: Iterable[Fact], origin: TraceOrigin | None) -> Iterator[Fact]:
     """The facts that the origin of a Recording can tell: all of them where the probe made it."""
@@ -43,6 +46,15 @@ def told(facts: Iterable[Fact], origin: TraceOrigin | None) -> Iterator[Fact]:
     yield Fact("run.compiled", RUN, origin["is_compiled"])
 
 
+OBSERVED = ("loader.num_workers", "loader.pin_memory")
+"""Settings that a trace shows; that others were left alone is not seen in it."""
+
+
+def told_settings(settings: Iterable[Setting], origin: TraceOrigin | None) -> Iterator[Setting]:
+    """The settings that the origin of a Recording can tell."""
+    return (setting for setting in settings if origin is None or setting.name in OBSERVED)
+
+
 def _is_unknown(name: str, origin: TraceOrigin) -> bool:
     if name.startswith(NEVER):
         return True
@@ -50,4 +62,6 @@ def _is_unknown(name: str, origin: TraceOrigin) -> bool:
         return True
     if name.startswith("calls.user_sync") and not origin["has_stacks"]:
         return True
-    return name.startswith(OF_STEPS) and not origin["are_steps_marked"] and not name.endswith(SHARES)
+    if origin["are_steps_marked"]:
+        return False
+    return name.startswith(OF_STEADY) or (name.startswith(OF_STEPS) and not name.endswith(SHARES))

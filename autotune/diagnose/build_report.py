@@ -35,9 +35,9 @@ def build_report(
     `script_path` says where the generated script of a name is, or will be.
     """
     evidence, derived = _evidence(recordings, known)
-    is_profiled = recordings[0].trace is not None
+    is_traced = recordings[0].trace is not None
     evaluation = evaluate(rules, evidence)
-    evaluation, declined = decline(evaluation, lambda finding: _gain(finding, evidence, is_profiled))
+    evaluation, declined = decline(evaluation, lambda finding: _gain(finding, evidence, is_traced))
     findings, conflicting = cpu_conflicts.resolve(evaluation.findings, evidence)
     findings, repeated = overlaps.without_overlaps(findings, evidence)
     passed = (*evaluation.passed, *(Passed(one.rule, one.subject, _note(one)) for one in (*conflicting, *repeated)))
@@ -98,12 +98,12 @@ def _with_launch(parts: tuple[StartUpPart, ...], startup_s: float | None) -> tup
     return tuple(sorted([*parts, StartUpPart("launch", launch_s)], key=lambda part: -part.seconds))
 
 
-def _gain(finding: Finding, evidence: Evidence, is_profiled: bool) -> Gain | None:
+def _gain(finding: Finding, evidence: Evidence, is_traced: bool) -> Gain | None:
     """What is predicted of a finding. Where nothing but profiled steps is known it is no measurement."""
     spec = finding.rule.gain
     found = predict.predict(spec, evidence, finding.subject) if spec else None
     is_point = found is not None and found.basis != "bound"
-    return replace(found, basis="profiled") if found is not None and is_profiled and is_point else found
+    return replace(found, basis="profiled") if found is not None and is_traced and is_point else found
 
 
 def together(findings: Sequence[Finding], report: Report) -> Gain | None:

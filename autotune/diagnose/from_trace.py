@@ -33,7 +33,7 @@ from autotune.trace.read import Trace, read
 from autotune.trace.recording import recording
 
 ENDINGS = (".json", ".json.gz", ".trace.gz")
-RANK = re.compile(r"rank[-_ ]?(\d+)", re.IGNORECASE)
+RANK = re.compile(r"rank[-_ ]?(\d{1,6})", re.IGNORECASE)
 
 
 def diagnose_traces(
@@ -44,6 +44,7 @@ def diagnose_traces(
     environ: Mapping[str, str],
     price: float | None = None,
     asked: outlook.OutlookRequest = outlook.NOTHING,
+    explicit_python: str | None = None,
 ) -> Report:
     """What traces say of the job that they are of; a folder stands for the traces in it, each of one rank.
 
@@ -52,7 +53,7 @@ def diagnose_traces(
     requirements.check()
     files = _files(paths)
     recordings = _recordings(files)
-    python = machine.find_python(words, None, environ, cwd)[0] if words else ""
+    python = machine.find_python(words, explicit_python, environ, cwd)[0] if words else ""
     script = collect.plan_command(words, python, cwd, environ).script if words else None
     root = artefacts.command_root(cwd, script) if words else artefacts.project_root(cwd)
     folder = artefacts.new_run(root)
@@ -98,11 +99,11 @@ def _files(paths: Iterable[Path]) -> list[Path]:
 
 
 def _recordings(files: Sequence[Path]) -> list[Recording]:
-    """One of each file, by rank. Ranks that the traces do not tell are those of the files' names, or their order."""
+    """One of each file, by rank. Ranks that the traces do not tell are those of the files' names."""
     found: dict[int, Recording] = {}
     named: dict[int, Path] = {}
-    for number, file in enumerate(files):
-        trace = _with_rank(read(file), number, len(files))
+    for file in files:
+        trace = _with_rank(read(file), len(files))
         rank = trace.rank or 0
         if rank in found:
             raise UsageError(
@@ -120,11 +121,17 @@ def _recordings(files: Sequence[Path]) -> list[Recording]:
     return [found[rank] for rank in sorted(found)]
 
 
-def _with_rank(trace: Trace, number: int, count: int) -> Trace:
+def _with_rank(trace: Trace, count: int) -> Trace:
     if trace.rank is not None or count == 1:
         return trace
     in_name = RANK.search(Path(trace.file).name)
-    return replace(trace, rank=int(in_name[1]) if in_name else number, world_size=trace.world_size or count)
+    if in_name is None:
+        raise UsageError(
+            "neither it nor its name tells its rank",
+            where=trace.file,
+            to_do="Of one process give one trace; of several put the rank into each name (rank0.json).",
+        )
+    return replace(trace, rank=int(in_name[1]), world_size=trace.world_size or count)
 
 
 def _machine(recordings: Sequence[Recording]) -> Iterable[Fact]:

@@ -475,8 +475,9 @@ class ModuleRows(TypedDict):
     """Of a module that computes each row by itself, the share of the rows that got no gradient, 0 where it is not the
     same in each step; None of any other module."""
 
-    repeated: float
-    """The share of the rows of its inputs that are repetitions, where its outputs repeat as often; else 0."""
+    repeated: float | None
+    """The share of the rows of its inputs that are repetitions, where its outputs repeat as often; else 0. None where
+    rows were not compared."""
 
 
 class ComparedRows(TypedDict):

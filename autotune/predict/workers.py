@@ -89,9 +89,10 @@ def _at_most(evidence: Evidence, subject: str, count: float | None) -> Gain | No
 
 
 def _without_wait(evidence: Evidence, subject: str) -> Gain | None:
-    """All that workers can save where the training process prepares its batches: the wait. None with workers."""
+    """All that workers can save where the training process prepares its batches, or a trace tells no more: the wait."""
     wait = number(evidence, subject, "loader.wait_share")
-    if wait is None or not 0 < wait < 1 or number(evidence, subject, "loader.num_workers") != 0:
+    is_known = number(evidence, subject, "loader.num_workers") == 0 or evidence.lookup(RUN, "run.is_traced") is True
+    if wait is None or not 0 < wait < 1 or not is_known:
         return None
     most = speedup_without(wait)
     return gain(evidence, subject, most, (1.0, most), "bound")

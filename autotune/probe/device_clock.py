@@ -62,7 +62,7 @@ class DeviceClock:
 
     def read(self) -> list[tuple[int, int]]:
         """(host ns, device ns since the first mark) of each mark, after waiting for the device; [] when unknown."""
-        if self._is_broken or not self._marks:
+        if self._is_broken or len(self._marks) < 2:
             return []
         try:
             self._cuda.synchronize()
@@ -97,7 +97,7 @@ def moved(rows: Sequence[tuple[int, int]]) -> Callable[[int], int]:
     def at(moment: int) -> int:
         after = min(max(1, bisect_left(hosts, moment)), len(rows) - 1)
         (host, device), (next_host, next_device) = rows[after - 1], rows[after]
-        if next_host == host or len(rows) == 1:
+        if next_host == host:
             return next_device
         share = min(1.0, max(0.0, (moment - host) / (next_host - host)))
         return round(device + (next_device - device) * share)

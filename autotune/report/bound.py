@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from autotune.model.report import DeviceProfile, Report, Step
+from autotune.model.report import LAUNCHING, DeviceProfile, Report, Step
 
 TRAIN = "loader#train"
 
@@ -12,11 +12,9 @@ COMPUTE = ("forward", "recompute", "backward", "optimizer")
 BOUNDS = ("data_wait", "compute", "checkpoint", "evaluation", "h2d", "logging", "rank_wait", "communication", "other")
 
 
-DEVICE_BOUNDS = ("compute", "communication", "data_wait", "launch", "sync", "copy", "save", "evaluation")
+DEVICE_BOUNDS = ("compute", "communication", "data_wait", "launch", "sync", "copy", "device", "save", "evaluation")
 """Of a trace, by the device: kernels that compute, exposed communication, and why it is idle. "launch": the host
 prepares the next launch."""
-
-_LAUNCHING = ("operator", "python")
 
 
 def device_bound(device: DeviceProfile) -> tuple[str, float]:
@@ -25,7 +23,7 @@ def device_bound(device: DeviceProfile) -> tuple[str, float]:
     parts["compute"] = device.busy_share - device.exposed_share
     parts["communication"] = device.exposed_share
     for part in device.idle:
-        parts["launch" if part.kind in _LAUNCHING else part.kind] += part.share
+        parts["launch" if part.kind in LAUNCHING else part.kind] += part.share
     name = max(DEVICE_BOUNDS, key=lambda each: parts[each])
     return name, parts[name]
 

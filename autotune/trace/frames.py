@@ -7,7 +7,7 @@ import re
 import sys
 from pathlib import PurePosixPath
 
-FRAME = re.compile(r"(?P<file>[^;<>]+?)\((?P<line>\d+)\): (?P<function>.+)")
+FRAME = re.compile(r"(?P<file>[^;<>]+?)\((?P<line>\d{1,9})\): (?P<function>.+)")
 
 INSTALLED = re.compile(r"(site|dist)-packages[/\\]|[/\\]lib[/\\]python\d|^[A-Za-z]:.*[/\\]Lib[/\\]|<frozen")
 

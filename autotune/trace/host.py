@@ -94,7 +94,7 @@ def host_of(events: Sequence[HostEvent]) -> Host:
         names |= thread.names
     return Host(
         operators=_by_time(node for thread in read for node in thread.operators),
-        syncs=_by_time(node for thread in read for node in thread.syncs),
+        syncs=_by_time(node for thread in read if thread.operators for node in thread.syncs),
         backwards=tuple(sorted((e for e in events if is_backward(e)), key=lambda event: event.start_ns)),
         fetches=_outermost(event for event in events if event.name.startswith(FETCH)),
         updates=_outermost(event for event in events if event.name.startswith(OPTIMIZER)),

@@ -14,7 +14,7 @@ from autotune.trace.read import Activity, HostEvent
 TRAINS = 3
 """The flag of a forward with gradients in training mode."""
 
-PLACE = re.compile(r"(?P<file>.+?):(?P<line>\d+) \((?P<function>.*)\)")
+PLACE = re.compile(r"(?P<file>.+?):(?P<line>\d{1,9}) \((?P<function>.*)\)")
 """A line of the user's, and no range of record_function."""
 
 

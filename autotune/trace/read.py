@@ -7,6 +7,8 @@ thread is a number or "stream 7", and in what is not JSON at all: `nan`, a lone 
 from __future__ import annotations
 
 import gzip
+import io
+import math
 import re
 import zlib
 from collections.abc import Callable, Iterable, Sequence
@@ -19,7 +21,12 @@ from msgspec import Struct, field
 from autotune.errors import UsageError
 from autotune.trace.formats import RECORD, other_format
 
-GZIP = b"\x1f\x8b"
+GZIP, BOM = b"\x1f\x8b", b"\xef\xbb\xbf"
+MOST_BYTES = 4 << 30
+"""A file that unpacks to more is not read."""
+
+MOST_MICROSECONDS, MOST_DIGITS = 1e16, 40
+"""Three hundred years; more is no time."""
 
 DEVICE = {
     "kernel": "kernel",
@@ -41,10 +48,12 @@ HOST = {
 }
 """Categories in lower case, of all releases; what is in neither table is drawn twice, or tells of the profiler."""
 
-REPAIRS: tuple[tuple[re.Pattern[bytes], bytes], ...] = (
+Repair = bytes | Callable[[re.Match[bytes]], bytes]
+
+REPAIRS: tuple[tuple[re.Pattern[bytes], Repair], ...] = (
     (re.compile(rb"(?<=[:\[,])\s*[-+]?(?:nan|inf|infinity)(?=\s*[,}\]])", re.IGNORECASE), b" null"),
     (re.compile(rb",(?=\s*[}\]])"), b""),
-    (re.compile(rb'\\(?!["\\/bfnrtu])'), rb"\\\\"),
+    (re.compile(rb'\\(["\\/bfnrt]|u[0-9a-fA-F]{4})?'), lambda found: found[0] if found[1] else b"\\\\"),
     (re.compile(rb"[\x00-\x08\x0b\x0c\x0e-\x1f]"), b" "),
 )
 """What Kineto writes and JSON does not allow, and what it should be."""
@@ -67,8 +76,6 @@ class Activity(Struct, frozen=True):
     operator_id: int
     """Of the operator around that call."""
 
-    num_bytes: int | None = None
-
 
 class HostEvent(Struct, frozen=True):
     """What ran on a thread of the host."""
@@ -86,7 +93,6 @@ class HostEvent(Struct, frozen=True):
     identity: int = -1
     """Of an operator."""
 
-    sequence: int = -1
     stack: str = ""
     """Frames of Python, the innermost first, with ";" between them."""
 
@@ -125,9 +131,7 @@ class _Arguments(Struct):
     old_external: Any = field(default=None, name="external id")
     stream: Any = None
     device: Any = None
-    num_bytes: Any = field(default=None, name="bytes")
     stack: Any = field(default=None, name="Call stack")
-    sequence: Any = field(default=None, name="Sequence number")
     allocated: Any = field(default=None, name="Total Allocated")
     device_type: Any = field(default=None, name="Device Type")
     device_id: Any = field(default=None, name="Device Id")
@@ -183,23 +187,27 @@ def read(path: Path) -> Trace:
 
 def _content(path: Path) -> bytes:
     try:
-        data = path.read_bytes()
+        data = path.read_bytes().removeprefix(BOM)
     except OSError as error:
         raise UsageError(f"it cannot be read: {error.strerror}", where=str(path)) from error
     if not data.startswith(GZIP):
         return data
     try:
-        return gzip.decompress(data)
+        with gzip.GzipFile(fileobj=io.BytesIO(data)) as file:
+            unpacked = file.read(MOST_BYTES)
     except (EOFError, OSError, zlib.error) as error:
         raise UsageError(
             "its gzip data is cut or damaged", where=str(path), to_do="Copy the file again, or record it again."
         ) from error
+    if len(unpacked) == MOST_BYTES:
+        raise UsageError("it unpacks to more than 4 GiB", where=str(path), to_do="Record fewer steps.")
+    return unpacked.removeprefix(BOM)
 
 
 def _parsed(data: bytes, path: Path) -> _File:
     try:
         return _decoded(data)
-    except (msgspec.DecodeError, UnicodeDecodeError):
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         pass
     for wrong, right in REPAIRS:
         data = wrong.sub(right, data)
@@ -208,6 +216,8 @@ def _parsed(data: bytes, path: Path) -> _File:
         return _decoded(data)
     except msgspec.ValidationError as error:
         raise UsageError(f"it is JSON, but not a trace ({error})", where=str(path), to_do=RECORD) from error
+    except RecursionError as error:
+        raise UsageError("it is nested too deeply for a trace", where=str(path), to_do=RECORD) from error
     except msgspec.DecodeError as error:
         is_cut = not data.rstrip().endswith((b"}", b"]"))
         what = "it ends in the middle: the file was cut" if is_cut else f"it is not JSON ({error})"
@@ -239,7 +249,6 @@ def _activities(events: Iterable[_Event]) -> Iterable[Activity]:
             ns=_ns(event.dur) or 0,
             correlation=_known(args.correlation),
             operator_id=_known(args.external if args.external is not None else args.old_external),
-            num_bytes=_integer(args.num_bytes),
         )
 
 
@@ -261,7 +270,6 @@ def _host(events: Iterable[_Event]) -> Iterable[HostEvent]:
             ns=_ns(event.dur) or 0,
             correlation=_known(args.correlation) if kind == "runtime" else -1,
             identity=_known(args.external if args.external is not None else args.old_external),
-            sequence=_known(args.sequence),
             stack=args.stack if isinstance(args.stack, str) else "",
         )
 
@@ -300,12 +308,12 @@ def _device(row: dict[str, Any]) -> Device:
 def _ns(value: Any) -> int | None:
     """Of microseconds; None for what is no time."""
     number = _number(value, float)
-    return None if number is None else round(number * 1000)
+    return None if number is None or abs(number) > MOST_MICROSECONDS else round(number * 1000)
 
 
 def _integer(value: Any) -> int | None:
     number = _number(value, int)
-    return None if number is None else int(number)
+    return None if number is None or abs(number) > MOST_MICROSECONDS else int(number)
 
 
 def _known(value: Any) -> int:
@@ -315,8 +323,9 @@ def _known(value: Any) -> int:
 
 def _number(value: Any, kind: Callable[[str], float]) -> float | None:
     if isinstance(value, int | float) and not isinstance(value, bool):
-        return value if value == value else None
+        return value if abs(value) <= MOST_MICROSECONDS else None  # nan is not
     try:
-        return kind(value) if isinstance(value, str) else None
+        number = kind(value) if isinstance(value, str) and len(value) <= MOST_DIGITS else None
     except ValueError:
         return None
+    return number if number is not None and math.isfinite(number) else None

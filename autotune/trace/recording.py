@@ -112,12 +112,15 @@ def steps(trace: Trace) -> Steps:
     if marked:
         kept = marked[1:] if len(marked) > 2 else marked
         return Steps((*(event.start_ns for event in kept), kept[-1].end_ns), are_marked=True)
-    ends = sorted(event.end_ns for event in trace.host if event.name.startswith(OPTIMIZER))
+    updates = sorted((event for event in trace.host if event.name.startswith(OPTIMIZER)), key=lambda one: one.start_ns)
+    # Of several optimizers, as of a GAN, the first one counts the steps, as in a live run.
+    ends = [event.end_ns for event in updates if event.name == updates[0].name]
     if len(ends) >= FEWEST_OPTIMIZER_STEPS:
         return Steps(tuple(ends), are_marked=True)
     on_device = [(one.start_ns, one.start_ns + one.ns) for one in trace.activities]
     spans = on_device or [(event.start_ns, event.end_ns) for event in trace.host]
-    return Steps((min(start for start, _ in spans), max(end for _, end in spans)), are_marked=False)
+    begin, end = min(start for start, _ in spans), max(end for _, end in spans)
+    return Steps((begin, max(end, begin + 1)), are_marked=False)
 
 
 def _distinct(ranges: Iterable[HostEvent]) -> list[HostEvent]:

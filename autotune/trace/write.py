@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import msgspec
 
-from autotune.model.recording import Recording
+from autotune.model.recording import Event, Recording
 
 PHASE_NAMES = {
     "iter": "start of an epoch",
@@ -76,13 +77,21 @@ def _steps(one: Recording) -> Iterator[Slice]:
 
 
 def _phases(one: Recording) -> Iterator[Slice]:
-    for event in one.events:
+    for event in filter(partial(_is_live, one), one.events):
         arguments: dict[str, Any] = {}
         if event.kind in ("sync", "collective", "gc", "empty_cache") and 0 <= event.ref < len(one.calls):
             site = one.calls[event.ref]["site"]
             arguments["line"] = f"{site['file']}:{site['line']}"
         name = PHASE_NAMES.get(event.kind, event.kind)
         yield PHASES, name, event.start_ns, event.end_ns - event.start_ns, arguments
+
+
+def _is_live(one: Recording, event: Event) -> bool:
+    """Whether it is of the script as it is: until the window ends, or in the profiled steps. What-ifs change it."""
+    spans = [(0, one.window.end_ns)] if one.window else [(0, 1 << 63)]
+    if one.kernels is not None:
+        spans.append((one.kernels["start_ns"], one.kernels["end_ns"]))
+    return any(start <= event.start_ns < end for start, end in spans)
 
 
 def _host(one: Recording) -> Iterator[Slice]:

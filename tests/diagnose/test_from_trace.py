@@ -98,12 +98,27 @@ def test_a_folder_of_ranks(tmp_path):
     assert report.evidence.lookup(RUN, "run.world_size") == 2
 
 
-@pytest.mark.parametrize("names", [("rank0.json", "rank-11.json"), ("a.json", "b.json")])
-def test_ranks_that_traces_do_not_tell(tmp_path, names):
+def test_ranks_that_traces_do_not_tell_are_in_their_names(tmp_path):
+    names = ("rank0.json", "rank-11.json")
     for name in names:
         slow_loader().write(tmp_path / name)
     report = report_of(tmp_path, *names)
     assert report.run.num_processes == report.evidence.lookup(RUN, "run.world_size") == 2
+
+
+def test_several_traces_of_one_process_are_no_ranks(tmp_path):
+    for name in ("host_1.111.pt.trace.json", "host_1.222.pt.trace.json"):
+        slow_loader().write(tmp_path / name)
+    with pytest.raises(UsageError, match="tells its rank"):
+        report_of(tmp_path, "host_1.111.pt.trace.json", "host_1.222.pt.trace.json")
+
+
+@pytest.mark.parametrize("words", [["--load", "last"], ["--steps", "5"], ["--keep-going"]])
+def test_options_of_a_run_are_refused(tmp_path, monkeypatch, capsys, words):
+    slow_loader().write(tmp_path / "t.json")
+    monkeypatch.chdir(tmp_path)
+    assert run(["diagnose", *words, "--trace", "t.json"]) == 2
+    assert f"{words[0]} is about a run" in capsys.readouterr().err
 
 
 def test_two_traces_of_one_rank_are_refused(tmp_path):

@@ -9,12 +9,13 @@ import pytest
 from chrome import Chrome, training
 
 from autotune.errors import UsageError
+from autotune.trace import read as reading
 from autotune.trace.read import Device, read
 
 
 def test_what_ran_on_device_and_host(tmp_path):
     made = Chrome(distributedInfo={"backend": "nccl", "rank": 3, "world_size": 8})
-    made.op("aten::mm", 10, 5, **{"External id": 4, "Sequence number": 9})
+    made.op("aten::mm", 10, 5, **{"External id": 4})
     made.launch("ampere_sgemm", 11, 20.5, 3.25)
     made.copy("DtoH (Device -> Pageable)", 30, 1, 31, 2)
     trace = read(made.write(tmp_path / "t.json"))
@@ -23,9 +24,9 @@ def test_what_ran_on_device_and_host(tmp_path):
     kernel, copy = trace.activities
     assert (kernel.name, kernel.kind, kernel.start_ns, kernel.ns) == ("ampere_sgemm", "kernel", 20_500, 3_250)
     assert (kernel.stream, kernel.device, kernel.correlation) == (7, 0, 1)
-    assert (copy.kind, copy.num_bytes) == ("copy", 4096)
+    assert copy.kind == "copy"
     operator, launch, _ = trace.host
-    assert (operator.kind, operator.identity, operator.sequence) == ("operator", 4, 9)
+    assert (operator.kind, operator.identity) == ("operator", 4)
     assert (launch.kind, launch.correlation, launch.thread) == ("runtime", 1, "100/100")
 
 
@@ -153,3 +154,35 @@ def test_json_that_is_no_trace(tmp_path):
     (tmp_path / "c.json").write_text('[{"ph": "X", "cat": "devtools.timeline", "name": "Task", "ts": 1, "dur": 2}]')
     assert "it has no event of torch.profiler" in refused(tmp_path / "c.json")
     assert "it cannot be read" in refused(tmp_path / "missing.json")
+
+
+def test_what_is_right_stays_right_where_something_else_is_not(tmp_path):
+    made = Chrome()
+    made.op("aten::mm", 1, 2, x=1, path='C:\\Users\\me \u00e9 "q"')
+    text = made.text().replace('"x": 1', '"x": nan')
+    (tmp_path / "t.json").write_bytes(b"\xef\xbb\xbf" + text.encode())
+    assert [event.name for event in read(tmp_path / "t.json").host] == ["aten::mm"]
+
+
+@pytest.mark.parametrize("ts", ["1e306", '"nan"', '"inf"', '"1e999"', "-1e300", "9" * 400])
+def test_times_that_are_none_lose_their_event(tmp_path, ts):
+    text = (
+        training()
+        .text()
+        .replace(
+            '"traceEvents": [', f'"traceEvents": [{{"ph": "X", "cat": "kernel", "name": "odd", "ts": {ts}, "dur": 1}}, '
+        )
+    )
+    (tmp_path / "t.json").write_text(text)
+    assert len(read(tmp_path / "t.json").activities) == 4 * 4
+
+
+def test_nesting_without_end(tmp_path):
+    (tmp_path / "a.json").write_text("[" * 200_000)
+    assert "a.json" in refused(tmp_path / "a.json")
+
+
+def test_a_file_that_unpacks_to_too_much(tmp_path, monkeypatch):
+    monkeypatch.setattr(reading, "MOST_BYTES", 1000)
+    (tmp_path / "a.json.gz").write_bytes(gzip.compress(b" " * 5000))
+    assert "it unpacks to more than" in refused(tmp_path / "a.json.gz")

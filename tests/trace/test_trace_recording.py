@@ -142,3 +142,59 @@ def test_a_function_with_a_colon_in_its_name_is_no_place_of_its_own(tmp_path):
     made.launch("gemm", 200, 300, 50)
     (call,) = recorded(made, tmp_path).calls
     assert (call["site"]["file"], call["site"]["line"], call["site"]["function"]) == ("train.py", 12, "<lambda: x::y>")
+
+
+def test_of_several_optimizers_the_first_counts_the_steps(tmp_path):
+    made = Chrome()
+    for number in range(4):
+        at = 1000 * number
+        made.mark("Optimizer.step#Adam.step", at + 100, 50)
+        made.mark("Optimizer.step#SGD.step", at + 600, 50)
+        made.op("aten::mm", at + 300, 50)
+        made.launch("gemm", at + 310, at + 320, 40)
+    found = steps(read(made.write(tmp_path / "t.json")))
+    assert found.edges_ns == tuple(US * edge for edge in (150, 1150, 2150, 3150))
+
+
+def test_an_event_without_length_is_no_span_to_divide_by(tmp_path):
+    made = Chrome()
+    made.launch("gemm", 1, 5, 0)
+    derive([recorded(made, tmp_path)])
+
+
+def device(made, tmp_path):
+    (found,) = derive([recorded(made, tmp_path)]).devices
+    kinds = {}
+    for part in found.idle:
+        kinds[part.kind] = kinds.get(part.kind, 0.0) + part.share
+    return kinds
+
+
+def test_a_queue_that_is_full_is_not_waited_for(tmp_path):
+    """The host reads a value while kernels of 15 us are queued 1.5 us apart; it queues the next ones in time."""
+    made = Chrome()
+    for number in range(3):
+        at = 1000 * number
+        made.mark(f"ProfilerStep#{number}", at, 1000)
+        for kernel in range(60):
+            made.op("aten::mm", at + kernel, 0.5)
+            made.launch("gemm", at + kernel + 0.1, at + 16.5 * kernel, 15)
+        made.op("aten::item", at + 100, 870)
+        made.call("cudaStreamSynchronize", at + 110, 850)
+    found = device(made, tmp_path)
+    assert found["device"] == pytest.approx(0.08, abs=0.01)
+    assert found.get("sync", 0.0) < 0.02
+
+
+def test_a_library_that_waits_on_a_thread_of_its_own_hides_nothing(tmp_path):
+    made = Chrome()
+    for number in range(3):
+        at = 1000 * number
+        made.mark(f"ProfilerStep#{number}", at, 1000)
+        made.call("cudaEventSynchronize", at + 1, 990, tid=777)
+        for kernel in range(5):
+            made.op("aten::mm", at + 200 * kernel, 150)
+            made.launch("gemm", at + 200 * kernel + 140, at + 200 * kernel + 150, 20)
+    found = device(made, tmp_path)
+    assert found.get("sync", 0.0) == 0.0
+    assert found["operator"] > 0.5

@@ -97,8 +97,21 @@ def _gives(dataset: Any) -> str:
     """The format in which one of `datasets` gives its samples, "python" for none; "" of any other."""
     if not type(dataset).__module__.startswith("datasets."):
         return ""
-    form = getattr(dataset, "format", None)
-    return str(form.get("type") or "python") if isinstance(form, dict) else ""
+    form, features = getattr(dataset, "format", None), getattr(dataset, "features", None)
+    if not isinstance(form, dict) or not isinstance(features, dict):
+        return ""
+    has_arrays = any(map(_has_numbers, features.values()))
+    return str(form.get("type") or ("python" if has_arrays else ""))
+
+
+def _has_numbers(feature: Any) -> bool:
+    """Whether a feature of `datasets` is an array or a list of numbers: texts and images are none."""
+    if type(feature).__name__.startswith("Array"):
+        return True
+    inner = feature[0] if isinstance(feature, list) and feature else getattr(feature, "feature", None)
+    while inner is not None and not hasattr(inner, "dtype"):
+        inner = inner[0] if isinstance(inner, list) and inner else getattr(inner, "feature", None)
+    return str(getattr(inner, "dtype", "")).startswith(("int", "uint", "float"))
 
 
 def _path(dataset: Any) -> str | None:

@@ -25,7 +25,7 @@ LEAST_ROWS = 8
 LEAST_NUMBERS = 4
 """Rows of fewer numbers, as of flags and counts, are equal by chance."""
 
-MOST_NUMBERS = 1 << 22
+MOST_NUMBERS, MOST_GRADIENTS = 1 << 22, 1 << 26
 MOST_CALLS = 64
 """Of a module in a step."""
 
@@ -47,6 +47,8 @@ class RowComparison:
         self._known: dict[int, Any] = {}
         self._unused: list[dict[int, list[Count]]] = []
         self._repeated: list[dict[int, list[Count]]] = []
+        self._inputs: list[float | None] = []
+        """Of each step, the sum of what the first layer got: the data tells nothing where it is the same."""
         session.recorder.modules = self
 
     def calling(self, module: Any, call: Function, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
@@ -54,7 +56,7 @@ class RowComparison:
         output = call(module, *args, **kwargs)
         if self._repeated:
             try:
-                self._note(module, args, output)
+                self._note(module, args or tuple(kwargs.values()), output)
             except Exception:  # it shows no numbers: inside vmap, a subclass of Tensor
                 return output
         return output
@@ -66,21 +68,29 @@ class RowComparison:
         if not isinstance(output, torch.Tensor) or output.dim() < 2:
             return
         key, dimension = id(module), BY_ROW.get(type(module).__name__)
-        if dimension is not None:
+        is_leaf = next(module.children(), None) is None
+        if dimension is not None and is_leaf:
+            if self._inputs[-1] is None and args and isinstance(args[0], torch.Tensor):
+                self._inputs[-1] = float(args[0].detach().sum())
             if output.requires_grad:
                 self._known[key] = module
                 output.register_hook(partial(self._note_gradient, len(self._unused) - 1, key, dimension))
-        elif args and isinstance(args[0], torch.Tensor) and next(module.children(), None) is not None:
-            self._known[key] = module
+        elif args and isinstance(args[0], torch.Tensor) and not is_leaf:
+            again = repetitions(args[0].detach(), output.detach())
             calls = self._repeated[-1].setdefault(key, [])
-            if len(calls) < MOST_CALLS:
-                calls.append((repetitions(args[0].detach(), output.detach()), len(args[0])))
+            if again is not None and len(calls) < MOST_CALLS:
+                self._known[key] = module
+                calls.append((again, len(args[0])))
 
     def _note_gradient(self, step: int, key: int, dimension: int, gradient: Any) -> None:
-        calls = self._unused[step].setdefault(key, [])
-        if len(calls) < MOST_CALLS:
-            used = (gradient.detach() != 0).any(dim=dimension)
-            calls.append((int(used.numel()) - int(used.sum()), int(used.numel())))
+        """Within the script's own backward: whatever fails here is none of its business."""
+        try:
+            calls = self._unused[step].setdefault(key, [])
+            if len(calls) < MOST_CALLS and gradient.numel() <= MOST_GRADIENTS:
+                used = (gradient.detach() != 0).any(dim=dimension)
+                calls.append((int(used.numel()) - int(used.sum()), int(used.numel())))
+        except Exception:  # no memory for the mask, a gradient without numbers
+            self._unused[step].pop(key, None)
 
     def on_step(self) -> bool:
         """An optimizer step has ended; whether it was the last one."""
@@ -88,6 +98,7 @@ class RowComparison:
             return True
         self._repeated.append({})
         self._unused.append({})
+        self._inputs.append(None)
         return len(self._repeated) > STEPS
 
     def table(self) -> Row | None:
@@ -97,10 +108,12 @@ class RowComparison:
         if len(repeated) < 2:
             return None
         names = names_of(self._session)
+        is_same_data = len(set(self._inputs[:-1])) == 1
         rows = []
         for key, module in self._known.items():
             share, again = _steady([step.get(key) for step in unused]), _least([step.get(key) for step in repeated])
-            if share is not None or again > 0:
+            share = None if is_same_data else share
+            if share is not None or again is not None:
                 rows.append({"name": names.get(key, type(module).__name__), "unused": share, "repeated": again})
         return {"steps": len(repeated), "rows": rows}
 
@@ -115,18 +128,19 @@ def _steady(steps: list[list[Count] | None]) -> float | None:
     return sum(unused for unused, _ in first) / max(1, sum(rows for _, rows in first))
 
 
-def _least(steps: list[list[Count] | None]) -> float:
-    """The share of the rows that are repetitions, in the step with the fewest."""
-    return min(sum(again for again, _ in calls or []) / max(1, sum(rows for _, rows in calls or [])) for calls in steps)
+def _least(steps: list[list[Count] | None]) -> float | None:
+    """The share of the rows that are repetitions, in the step with the fewest; None where none was compared."""
+    shares = [sum(again for again, _ in calls) / sum(rows for _, rows in calls) for calls in steps if calls]
+    return min(shares) if len(shares) == len(steps) else None
 
 
-def repetitions(given: Any, output: Any) -> int:
+def repetitions(given: Any, output: Any) -> int | None:
     """How many rows of `given` are repetitions, where each comes k times (or a multiple of it) and rows of `output`
-    are equal as often; else 0."""
+    are equal as often; else 0. None where they are too many or too few to be compared."""
     number = len(given)
     is_small = given.dim() < 2 or number < LEAST_ROWS or len(output) != number
     if is_small or given.numel() < LEAST_NUMBERS * number or max(given.numel(), output.numel()) > MOST_NUMBERS:
-        return 0
+        return None
     counts = _counts(given, None)
     if math.gcd(*counts) < 2 or len(counts) < 2:
         return 0

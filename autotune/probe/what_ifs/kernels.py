@@ -19,8 +19,8 @@ LEAST_S = 0.1
 """Short steps are profiled until so much time has passed: a few milliseconds of a profile are its own start."""
 
 MOST_CHARACTERS = 200
-MOST_LAUNCHES = 400_000
-"""More of them are not kept: the Recording would take tens of megabytes."""
+MOST_LAUNCHES = 100_000
+"""More of them are not kept: the Recording is written after each phase, and would take tens of megabytes."""
 
 MOST_HOST = 50_000
 
@@ -36,7 +36,7 @@ class KernelProfile:
     fails leaves the script alone and `table` None.
     """
 
-    def __init__(self, steps: int, origin: int) -> None:
+    def __init__(self, steps: int, origin: int, *, is_alone: bool = True) -> None:
         self._steps = steps
         self._origin = origin
         self._done = -1
@@ -45,7 +45,8 @@ class KernelProfile:
         try:
             self._profiler = profiling.start(cuda=True, shapes=False)
         except Exception:  # no CUPTI in this container, a profiler of the script's own
-            self._steps = 0
+            # Other ranks make all steps, and would wait for one that does not.
+            self._steps = 0 if is_alone else steps
 
     def on_step(self) -> bool:
         """An optimizer step has ended; whether it was the last one."""
@@ -59,13 +60,14 @@ class KernelProfile:
         profiler, self._profiler = self._profiler, None
         if profiler is None:
             return None
-        end = _wait()
+        host_end, end = time.time_ns(), _wait()
         try:
             profiler.stop()
             if self._done < 1 or self._begin is None or end is None:
                 return None
             events = profiler.profiler.kineto_results.events()
-            table = tabulate(events, (self._begin, end), time.time_ns() - clock.now() + self._origin)
+            origin = time.time_ns() - clock.now() + self._origin
+            table = tabulate(events, (self._begin, end), origin, host_end)
             # A step without any kernel is a profiler without CUPTI, which says so on stderr alone.
             is_whole = any(row["kind"] == "kernel" for row in table["rows"]) and len(table["launches"]) <= MOST_LAUNCHES
             return {"steps": self._done, **table} if is_whole else None
@@ -82,9 +84,9 @@ def _wait() -> int | None:
     return time.time_ns()
 
 
-def tabulate(events: Iterable[Any], span: tuple[int, int], origin: int) -> Row:
+def tabulate(events: Iterable[Any], span: tuple[int, int], origin: int, host_end: int | None = None) -> Row:
     """Kineto `events` that start within `span`, as start_ns, end_ns, rows, launches, host_rows and host; times less
-    `origin`.
+    `origin`. The host's own end at `host_end`, where the probe begins to wait for the device.
     """
     within = [event for event in events if span[0] <= event.start_ns() < span[1]]
     found = sorted(filter(_is_device, within), key=lambda event: event.start_ns())
@@ -96,7 +98,8 @@ def tabulate(events: Iterable[Any], span: tuple[int, int], origin: int) -> Row:
         key = (name[:MOST_CHARACTERS], operators.get(event.linked_correlation_id(), ""), _kind(name))
         length = min(event.duration_ns(), span[1] - start)
         launches.append((rows.setdefault(key, len(rows)), event.device_resource_id(), start - origin, length))
-    host_rows, host = _host([event for event in within if not _is_device(event)], origin)
+    own = [event for event in within if not _is_device(event) and event.start_ns() < (host_end or span[1])]
+    host_rows, host = _host(own, origin)
     return {
         "start_ns": span[0] - origin,
         "end_ns": span[1] - origin,
@@ -126,7 +129,11 @@ def _operators(events: Iterable[Any], wanted: set[int]) -> dict[int, str]:
 
 
 def _host(events: Sequence[Any], origin: int) -> tuple[list[Row], list[tuple[int, int, int]]]:
-    """The outermost operators of each thread, and the calls that wait with the innermost operator around them."""
+    """The outermost operators of each thread, and the calls that wait with the innermost operator around them.
+
+    A thread that starts no operator, as of a library that loads data, waits for itself.
+    """
+    training = {event.device_resource_id() for event in events if "::" in event.name()}
     rows: dict[tuple[str, str, str], int] = {}
     found = []
     around: list[Any] = []
@@ -136,7 +143,7 @@ def _host(events: Sequence[Any], origin: int) -> tuple[list[Row], list[tuple[int
             around.clear()
         while around and around[-1].start_ns() + around[-1].duration_ns() <= start:
             around.pop()
-        if name.endswith(WAITS):
+        if name.endswith(WAITS) and event.device_resource_id() in training:
             key = (name, around[-1].name() if around else "", "sync")
         elif "::" in name and not event.is_user_annotation():
             around.append(event)

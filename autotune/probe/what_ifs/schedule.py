@@ -95,7 +95,8 @@ def _of_rounds(session: ProbeSession, kept: BatchBuffer, rounds: int, mean_s: fl
         return []
     if session.world_size() > 1:
         # All ranks go on for the same few steps; more would ask each of them for the same choices.
-        is_profiled = session.trains_on_cuda() and session.window.steps_by == "optimizer"
+        is_whole = session.window.steps_by == "optimizer" and session.window.ended_by == "steps"
+        is_profiled = is_whole and session.trains_on_cuda()
         return [("profile", {})] if is_profiled else []
     saves = not session.has_saved() and loader_test.has_room(session)
     serialised: list[Phase] = [("serialise", {"parts": "model+optimizer"})] if saves else []

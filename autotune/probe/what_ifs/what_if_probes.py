@@ -179,7 +179,9 @@ class WhatIfProbes:
         name, arguments = self._phases[0]
         events = self._session.recorder.events
         # On CUDA by the device's clock, which this waits for: no setting pays for the queue of the one before.
-        at = device_clock.moved(device_clock.stop(self._session.recorder))
+        rows = device_clock.stop(self._session.recorder)
+        is_whole = bool(rows) and rows[0][0] <= self._marks[0][0] and rows[-1][0] >= self._marks[-1][0]
+        at = device_clock.moved(rows if is_whole else [])
         pairs = zip(self._marks[1:], self._marks[2:])
         spans = [
             (at(after) - at(before), [(kind, at(a), at(b), ref, flag) for kind, a, b, ref, flag in events[begin:end]])
@@ -224,7 +226,7 @@ class WhatIfProbes:
                 table["are_same_batches"] = self._are_same_batches()
         except Exception:  # looking closer shall end no run
             table = None
-        if self.current == "results" and self._has_repeated_batches(table):
+        if self.current in ("results", "rows") and self._has_repeated_batches(table):
             table = None
         if self.current == "profile":
             self._session.kernels = table
@@ -278,7 +280,8 @@ class WhatIfProbes:
 
     def _started(self) -> LivePhase:
         if self.current == "profile":
-            return kernels.KernelProfile(self._profiled_steps(), self._session.recorder.origin)
+            is_alone = self._session.world_size() == 1
+            return kernels.KernelProfile(self._profiled_steps(), self._session.recorder.origin, is_alone=is_alone)
         if self.current == "lines":
             self._sampler = LineSampler(self._session)
             return self._sampler

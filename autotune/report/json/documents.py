@@ -597,7 +597,7 @@ class Overhead(TypedDict):
 class DeviceIdle(TypedDict):
     """Idle time of the device, by what the host did meanwhile."""
 
-    kind: Literal["data_wait", "copy", "sync", "operator", "python", "save", "evaluation"]
+    kind: Literal["data_wait", "copy", "device", "sync", "operator", "python", "save", "evaluation"]
     """sync: the host had waited for the device; operator: it was in an operator of torch; python: in none."""
 
     share: float | None

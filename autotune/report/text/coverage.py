@@ -19,7 +19,7 @@ def lines(report: Report, width: int) -> list[StyledLine]:
 
 
 def _not_looked_at(report: Report) -> str:
-    if report.run.traces:
+    if report.run.traces and not report.run.command:
         return "what a trace does not tell: the model, settings and code, padding, memory, saves and evaluations"
     return "; ".join(by_reason(report.coverage.not_looked_at))
 

@@ -23,6 +23,7 @@ MOST_GROUPS = 5
 _IDLE = {
     "data_wait": "the host waits for a batch",
     "copy": "the device copies",
+    "device": "between kernels that are queued",
     "sync": "after the host waited for the device",
     "operator": "the host is in operators of torch",
     "python": "the host is in Python",

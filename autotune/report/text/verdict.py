@@ -29,6 +29,7 @@ _OF_DEVICE = {
     "data_wait": "Input-bound: for {share} of each step the device is idle, because the host waits for data.",
     "launch": "Host-bound: for {share} of each step the device is idle until the host launches its next kernel.",
     "sync": "Host-bound: for {share} of each step the device is idle, because the host had waited for it.",
+    "device": "For {share} of each step the device goes from one queued kernel to the next: they are very short.",
     "copy": "Copies take the largest part of each step: {share}.",
     "save": "Checkpoint-bound: for {share} of each step the device is idle during saves.",
     "evaluation": "Evaluation-bound: for {share} of each step the device is idle during evaluation.",

@@ -9,6 +9,7 @@ import torch
 from torch import nn
 from torch.utils.data import DataLoader, TensorDataset
 
+from autotune.probe.lines import rows
 from autotune.probe.lines.rows import repetitions
 from autotune.probe.what_ifs import schedule
 
@@ -64,7 +65,41 @@ def used(model, x):
 )
 def test_rows_that_get_no_gradient_are_as_many_in_each_step(rows_of, loss, unused):
     found = rows_of(net(), loss)
-    assert {name: row for name, row in found.items() if row[0] is not None} == {"0": (unused, 0.0), "2": (unused, 0.0)}
+    assert {name: row for name, row in found.items() if row[0] is not None} == {
+        "0": (unused, None),
+        "2": (unused, None),
+    }
+
+
+def test_on_one_batch_again_and_again_a_count_that_stays_tells_nothing(rows_of):
+    fixed = torch.randn(16, 8)
+    found = rows_of(net(), lambda model, x: saturated(model, fixed))
+    assert not {name: row for name, row in found.items() if row[0] is not None}
+
+
+class Wrapped(nn.Linear):
+    """As PEFT's: called Linear, with others in it."""
+
+    def __init__(self):
+        super().__init__(8, 8)
+        self.base = nn.Linear(8, 8)
+
+    def forward(self, x):
+        return self.base(x)
+
+
+Wrapped.__name__ = "Linear"
+
+
+def test_a_layer_with_others_in_it_is_counted_once(rows_of):
+    found = rows_of(nn.Sequential(Wrapped()), indexed)
+    assert {name for name, row in found.items() if row[0] is not None} == {"0.base"}
+
+
+def test_a_gradient_that_shows_no_numbers_ends_nothing(rows_of, monkeypatch):
+    monkeypatch.setattr(rows.RowComparison, "_least", None, raising=False)
+    monkeypatch.setattr(rows, "MOST_CALLS", "none")
+    assert rows_of(net(), used) == {}
 
 
 def test_positions_of_an_image_are_rows(rows_of):
@@ -104,11 +139,11 @@ def test_calls_with_other_rows_count_by_their_rows(rows_of):
 
 
 def test_with_dropout_the_repetitions_are_another_thing(rows_of):
-    assert "encoder" not in rows_of(Ranker(dropout=0.5), expanded)
+    assert rows_of(Ranker(dropout=0.5), expanded)["encoder"] == (None, 0.0)
 
 
 def test_rows_as_they_come_from_the_data_are_none(rows_of):
-    assert "encoder" not in rows_of(Ranker(), used)
+    assert rows_of(Ranker(), used)["encoder"] == (None, 0.0)
 
 
 @pytest.mark.parametrize(
@@ -119,9 +154,9 @@ def test_rows_as_they_come_from_the_data_are_none(rows_of):
         (torch.cat([torch.arange(20.0).reshape(4, 5)] * 2 + [torch.ones(2, 5)] * 2), 7),
         (torch.cat([torch.arange(40.0).reshape(8, 5), torch.ones(2, 5)]), 0),
         (torch.ones(16, 5), 0),
-        (torch.arange(16.0).reshape(8, 2).repeat(2, 1), 0),
-        (torch.arange(10.0).reshape(2, 5).repeat(2, 1), 0),
-        (torch.arange(8.0).repeat(2), 0),
+        (torch.arange(16.0).reshape(8, 2).repeat(2, 1), None),
+        (torch.arange(10.0).reshape(2, 5).repeat(2, 1), None),
+        (torch.arange(8.0).repeat(2), None),
     ],
     ids=[
         "twice",
@@ -136,4 +171,4 @@ def test_rows_as_they_come_from_the_data_are_none(rows_of):
 )
 def test_how_many_rows_are_repetitions(given, expected):
     assert repetitions(given, given * 2.0 + torch.rand(len(given), *[1] * (given.dim() - 1)) * 1e-6) == expected
-    assert repetitions(given, torch.randn(len(given), 3)) == 0, "the outputs differ"
+    assert not repetitions(given, torch.randn(len(given), 3)), "the outputs differ"
