@@ -44,7 +44,9 @@ def report(*files: Path) -> dict:
     with tempfile.TemporaryDirectory() as folder:
         words = [sys.executable, "-m", "autotune", "diagnose", "--format", "json", "--trace", *map(str, files)]
         ended = subprocess.run(words, cwd=folder, capture_output=True, text=True, env=dict(os.environ), check=False)
-    return json.loads(ended.stdout) if ended.returncode == 0 else {"error": ended.stderr.strip().splitlines()[0]}
+    if ended.returncode == 0:
+        return json.loads(ended.stdout)
+    return {"error": ended.stderr.strip().splitlines()[0].replace(str(files[0]), files[0].name)}
 
 
 def row(name: str, truth: dict, found: dict) -> dict:
