@@ -75,7 +75,6 @@ def idle_shares(view: RecordingView) -> Mapping[str, float | str]:
     values: dict[str, float | str] = {
         "launch_idle_share": scale * launching,
         "other_sync_idle_share": max(0.0, scale * kinds["sync"] - (user_sync_idle_share(view) or 0.0)),
-        "copy_idle_share": scale * kinds["copy"],
     }
     for name, wanted in (("launch_idle_at", LAUNCHING), ("other_sync_idle_at", ("sync",))):
         largest = next((part for part in found.idle if part.kind in wanted and (part.name or part.place)), None)

@@ -31,7 +31,7 @@ OF_STEPS = ("step.", "run.step_ms", "calls.user_syncs_per_step", "loader.batches
 
 SHARES = "_share"
 
-OF_STEADY = ("device.launch_idle_", "device.other_sync_idle_", "device.copy_idle_")
+OF_STEADY = ("device.launch_idle_", "device.other_sync_idle_")
 """Of such a trace idle time may be that of its start, in which libraries are loaded and memory is first asked for."""
 
 

@@ -18,7 +18,10 @@ if TYPE_CHECKING:
     from .session import ProbeSession
     from .shapes import Row, Samples
 
-INTERVAL_S = 0.02
+INTERVAL_S, LONGEST_S = 0.02, 0.2
+MOST_SHARE = 0.006
+"""Of one CPU, what the samples may take: where one is dear, they come less often."""
+
 PROGRESS_S = 0.5
 PATIENCE_S = 5.0
 SEPARATOR = " > "
@@ -61,17 +64,18 @@ class StackSampler:
 
     @ending.ours
     def _run(self) -> None:
-        due = 0.0
+        due, cost_s = 0.0, 0.0
         # Not Event.wait: that costs ten times as much as a sleep.
         while not self._stop.is_set():
-            time.sleep(INTERVAL_S)
+            time.sleep(pause(cost_s))
             if os.getpid() != self._session.recorder.pid:
                 return
             is_due = time.monotonic() >= due
             due = time.monotonic() + PROGRESS_S if is_due else due
             self._look(is_due)
             self._check_limits()
-            self.spent_ns = clock.thread_cpu()
+            spent_ns, self.spent_ns = self.spent_ns, clock.thread_cpu()
+            cost_s += 0.1 * ((self.spent_ns - spent_ns) / 1e9 - cost_s)
 
     def _look(self, is_due: bool) -> None:
         """One sample. The frame is let go at once: holding it would keep the script's local tensors alive."""
@@ -127,6 +131,11 @@ class StackSampler:
             is_late = bool(window.step_ends) and clock.now() - window.step_ends[0] > limit + PATIENCE_S * 1e9
         if is_late:
             session.time_is_up()
+
+
+def pause(cost_s: float) -> float:
+    """Seconds between two samples of which one takes `cost_s` of CPU time."""
+    return min(LONGEST_S, max(INTERVAL_S, cost_s / MOST_SHARE))
 
 
 def rows_of(counts: Samples) -> list[Row]:

@@ -76,3 +76,8 @@ def test_only_the_most_frequent_places_are_kept_in_order():
     rows = sampler.rows_of(counts)
     assert [row["count"] for row in rows] == list(range(300, 100, -1))
     assert [key[4] for key in sampler.ranked(counts)] == [row["user_line"] for row in rows]
+
+
+@pytest.mark.parametrize(("cost_s", "expected"), [(0.0, 0.02), (0.0001, 0.02), (0.0003, 0.05), (0.01, 0.2)])
+def test_dear_samples_come_less_often(cost_s, expected):
+    assert sampler.pause(cost_s) == pytest.approx(expected)

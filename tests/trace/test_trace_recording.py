@@ -89,7 +89,6 @@ def test_facts_of_the_device_and_the_loader(tmp_path):
     assert run["run.is_traced"] is True
     # Idle: 0..420, 700..720 and 900..1000; of it 298 are data wait, 20 a copy, and 100 follow the read of a value.
     assert facts["loader.wait_share", "loader#train"] == pytest.approx(0.298, abs=0.01)
-    assert run["device.copy_idle_share"] == pytest.approx(0.02)
     assert run["device.launch_idle_share"] == pytest.approx(0.111, abs=0.002)
     # What follows a read of the user's own is SY001's: nothing is left of it.
     assert run["device.other_sync_idle_share"] == 0.0

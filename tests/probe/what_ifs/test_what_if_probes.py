@@ -377,7 +377,7 @@ def test_each_training_phase_has_a_clock_of_its_own_on_cuda(run, monkeypatch):
 
 @pytest.mark.parametrize(("on_cuda", "phases"), [(True, [("profile", {})]), (False, [])])
 def test_several_ranks_are_profiled_for_the_same_few_steps_and_asked_nothing(probed, on_cuda, phases):
-    probed.window.steps_by, probed.window.start = "optimizer", 5
+    probed.window.steps_by, probed.window.start, probed.window.ended_by = "optimizer", 5, "steps"
     probed.trains_on_cuda, probed.world_size = lambda: on_cuda, lambda: 2
     probed.request["what_ifs"] = True
     assert schedule.choose(probed, None, 0.1)[1] == phases
