@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import sys
+from itertools import accumulate, repeat
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -60,6 +62,28 @@ def user_frame() -> FrameType | None:
     while frame is not None and not is_user(frame.f_code.co_filename):
         frame = frame.f_back
     return frame
+
+
+def stack_of(thread: int) -> list[FrameType]:
+    """The frames of another thread, the innermost first; empty for one that has ended.
+
+    Taken in one call that never gives the interpreter lock away. Up to Python 3.11 the making of a frame object may
+    start a garbage collection, and a finalizer in it lets the thread go on: the frame that is being made is then gone,
+    and the process dies (seen at `frame.f_back`).
+    """
+    collects = sys.version_info < (3, 12) and gc.isenabled()
+    frames: list[FrameType] = []
+    if collects:
+        gc.disable()
+    try:
+        frame = sys._current_frames().get(thread)
+        frames.extend(accumulate(repeat("f_back"), getattr, initial=frame))
+    except AttributeError:  # beyond the outermost frame, after the None that stands for it
+        frames.pop()
+    finally:
+        if collects:
+            gc.enable()
+    return frames
 
 
 def line_of(frame: FrameType) -> int:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import sys
 import threading
 import time
 
@@ -78,8 +77,9 @@ class StackSampler:
             cost_s += 0.1 * ((self.spent_ns - spent_ns) / 1e9 - cost_s)
 
     def _look(self, is_due: bool) -> None:
-        """One sample. The frame is let go at once: holding it would keep the script's local tensors alive."""
-        frame = sys._current_frames().get(self._session.recorder.thread)
+        """One sample. The stack is let go at once: holding it would keep the script's local tensors alive."""
+        stack = call_sites.stack_of(self._session.recorder.thread)
+        frame = stack[0] if stack else None
         if frame is not None:
             self._take(frame)
             self._note_startup(frame)

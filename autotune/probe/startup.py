@@ -89,10 +89,10 @@ class StartUp:
         try:
             while not self._is_over:
                 sleep(INTERVAL_S)
-                frame = sys._current_frames().get(self._thread)
-                if frame is not None and not self._is_over:
-                    self.take(frame, "", True)
-                frame = None
+                stack = call_sites.stack_of(self._thread)
+                if stack and not self._is_over:
+                    self.take(stack[0], "", True)
+                stack = []
         except Exception:  # an interpreter that shuts down takes its modules away; nobody misses this sample
             return
         finally:

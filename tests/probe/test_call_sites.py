@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import json
 import os
+import subprocess
 import sys
 from pathlib import Path
 
@@ -96,3 +97,47 @@ def test_generated_code_keeps_its_name(call_in):
 def test_a_relative_file_becomes_absolute(call_in):
     site = call_in("train.py", call_sites.caller)
     assert site["file"] == str(Path.cwd() / "train.py")
+
+
+WALKS = """
+import gc, threading, time
+from autotune.probe import call_sites
+trained, over, depths = threading.get_ident(), time.monotonic() + 1.5, set()
+
+class Cycle:
+    def __init__(self):
+        self.me = self
+    def __del__(self):
+        time.sleep(0.0002)  # the other thread goes on
+
+def walk():
+    gc.set_threshold(1)
+    while time.monotonic() < over:
+        Cycle()
+        depths.add(len(call_sites.stack_of(trained)))
+
+def numbers(depth):
+    for number in range(20):
+        yield from numbers(depth - 1) if depth else (number,)
+
+def deep(depth):
+    return deep(depth - 1) if depth else sum(numbers(2))
+
+walking = threading.Thread(target=walk)
+walking.start()
+while walking.is_alive():
+    deep(30)
+print(max(depths), gc.isenabled())
+"""
+
+
+def test_the_stack_of_a_running_thread_is_taken_whole_though_finalizers_let_it_go_on():
+    ended = subprocess.run([sys.executable, "-c", WALKS], capture_output=True, text=True, check=False)
+    assert ended.returncode == 0, ended.stderr
+    depth, is_enabled = ended.stdout.split()
+    assert int(depth) >= 32, "<module>, 31 calls, generators"
+    assert is_enabled == "True"
+
+
+def test_a_thread_that_has_ended_has_no_stack():
+    assert call_sites.stack_of(-1) == []

@@ -126,26 +126,26 @@ class LineSampler:
         recorder, counts = self._session.recorder, self._counts
         while not self._stop.is_set():
             time.sleep(INTERVAL_S)
-            frame = sys._current_frames().get(recorder.thread)
-            if frame is None:
+            stack = call_sites.stack_of(recorder.thread)
+            if not stack:
                 continue
             kind = recorder.phase()
-            key = ("other" if kind == "closure" else kind, *_places(frame), self._modules.innermost())
-            del frame  # it would keep the script's local tensors alive
+            key = ("other" if kind == "closure" else kind, *_places(stack), self._modules.innermost())
+            del stack  # it would keep the script's local tensors alive
             counts[key] = counts.get(key, 0) + 1
 
 
-def _places(frame: FrameType) -> tuple[tuple[tuple[Any, int], ...], str]:
+def _places(stack: list[FrameType]) -> tuple[tuple[tuple[Any, int], ...], str]:
     """The user's frames of a stack (code, line), the innermost last; and which function of a library, if any, the
     innermost one has called."""
     found: list[tuple[Any, int]] = []
     callee = ""
-    each: FrameType | None = frame
-    while each is not None and len(found) < MOST_FRAMES:
+    for each in stack:
         code = each.f_code
         if call_sites.is_user(code.co_filename):
             found.append((code, call_sites.line_of(each)))
         elif not found and not call_sites.is_probe(code.co_filename):
             callee = f"{each.f_globals.get('__name__', '')}.{getattr(code, 'co_qualname', code.co_name)}"
-        each = each.f_back
+        if len(found) == MOST_FRAMES:
+            break
     return tuple(reversed(found)), callee
