@@ -45,9 +45,9 @@ def test_a_driver_that_is_not_there_ends_no_script():
 
 @pytest.mark.parametrize("script", ["tokenise_in_getitem.py"])
 def test_a_diagnosis_ends_well_and_names_the_build(script, tmp_path):
-    words = [sys.executable, "-m", "autotune", "diagnose", "--format", "json", "--steps", "20"]
+    words = [sys.executable, "-m", "autotune", "diagnose", "--python", sys.executable, "--format", "json"]
     ended = subprocess.run(
-        [*words, str(ROOT / "fixtures" / "scripts" / script), "--steps", "60"],
+        [*words, "--steps", "20", str(ROOT / "fixtures" / "scripts" / script), "--steps", "60"],
         cwd=tmp_path,
         capture_output=True,
         text=True,

@@ -71,7 +71,8 @@ def test_detaching_leaves_torch_as_it_was(attach):
     session = attach()
     train(3)
     patched = differing(before, attributes())
-    assert {owner for owner, _ in patched} == set(PATCHED) - {"Tensor"}
+    reads_wait = torch.version.cuda or torch.version.hip
+    assert {owner for owner, _ in patched} == set(PATCHED) - (set() if reads_wait else {"Tensor"})
     session.detach()
     assert differing(before, attributes()) == set()
     after = steps_of_optimizers()
