@@ -62,9 +62,9 @@ def readme(recordings: dict[str, measuring.Json], command: Sequence[str]) -> str
     head = ["recording", "device", "capability", "steps", "marks", "profiled steps", "kernels"]
     rows = []
     for name, recording in recordings.items():
-        device, kernels = recording["device"], recording["kernels"] or {"steps": 0, "rows": []}
+        device, kernels = recording["device"], recording["kernels"] or {"steps": 0, "rows": [], "launches": []}
         marks = len(recording["window"].get("device_clock", ()))
-        launches = sum(row["count"] for row in kernels["rows"] if row["kind"] == "kernel")
+        launches = sum(kernels["rows"][launch[0]]["kind"] == "kernel" for launch in kernels["launches"])
         sizes = [recording["window"]["steps"], marks, kernels["steps"], launches]
         rows.append([f"{name}.json", device["name"], device["capability"], *map(str, sizes)])
     made = f"Made on {time.strftime('%Y-%m-%d')}, {platform.system()} {platform.machine()}, with {versions()} by"

@@ -84,13 +84,15 @@ def idle_shares(view: RecordingView) -> Mapping[str, float | str]:
 
 
 def _scale(view: RecordingView, window: MeasuredWindow, kinds: Mapping[str, float]) -> float:
-    """Idle time of the measured step outside the waits with a cause of their own, to that of the profiled one."""
+    """Idle time of the measured step outside the waits with a cause of their own, to that of the profiled one: at most
+    1, as a profiler slows the host."""
     busy_share = shares(view).get("busy_share")
     profiled = sum(kinds[kind] for kind in (*LAUNCHING, "sync", "copy"))
     if not isinstance(busy_share, float) or profiled <= 0:
         return 0.0
     waited_ms = window.phase_ms("data_wait") or 0.0
-    return max(0.0, 1 - busy_share - waited_ms / window.without_ms("checkpoint", "evaluation")) / profiled
+    idle_share = max(0.0, 1 - busy_share - waited_ms / window.without_ms("checkpoint", "evaluation"))
+    return min(1.0, idle_share / profiled)
 
 
 def idle_parts(view: RecordingView, table: Json) -> Iterator[IdlePart]:

@@ -67,7 +67,8 @@ OTHER_WAITS = ("iter", "fetch", "h2d", "checkpoint", "evaluation")
 def shares(view: RecordingView) -> Mapping[str, float | str | None]:
     """Facts by name: shares of the device's busy time, and busy_share and pageable_share of the step.
 
-    Kernels take what they take; but profiled steps are longer than measured ones, so the step is the window's.
+    Kernels take what they take; but a profiler slows the host, so the step is the window's, and the device was busy for
+    at least the share of the profiled step.
     """
     table = view.recording.kernels
     steps_ns = view.window.without_ms("checkpoint", "evaluation") * MS * table["steps"] if table and view.window else 0
@@ -76,9 +77,10 @@ def shares(view: RecordingView) -> Mapping[str, float | str | None]:
     rows = totals(table)
     kernels = [row for row in rows if row["kind"] == "kernel"]
     count, busy_ns = sum(row["count"] for row in kernels), total(busy(table))
+    profiled_ns = table["end_ns"] - table["start_ns"]
     pageable_ns = _total(row for row in rows if row["kind"] == "copy" and "Pageable ->" in row["name"])
     values: dict[str, float | str | None] = {
-        "busy_share": _share(busy_ns, steps_ns),
+        "busy_share": _share(busy_ns, min(steps_ns, profiled_ns) if profiled_ns else steps_ns),
         "pageable_share": _share(pageable_ns, steps_ns),
         "communication_share": _share(total(exposed_communication(table)), steps_ns),
     }

@@ -11,6 +11,7 @@ from pathlib import PurePath
 from msgspec import Struct
 
 from autotune.derive import row_facts
+from autotune.derive.kernels import shares
 from autotune.derive.lines import Cost, LineCosts, Place, collapsed, hot_lines, line_costs, module_names
 from autotune.derive.recording_view import RecordingView
 from autotune.model.evidence import RUN, Fact, Location, Value
@@ -69,11 +70,12 @@ def facts(view: RecordingView) -> Iterator[Fact]:
     if found is None:
         return
     lines = [line for line in hot_lines(found) if line.share >= LEAST_SHARE]
+    exposed = exposed_share(view)
     loops, results = _loops(view, found)[:MOST_SUBJECTS], _results(view, found)[:MOST_SUBJECTS]
     for number, line in enumerate(lines[:MOST_SUBJECTS], 1):
         inside = _around(line, found, loops, results)
         place = Location(line.file, line.line, end_line=line.end_line)
-        yield from _stated(f"line#{number}", place, {**_of_line(line), "inside": inside})
+        yield from _stated(f"line#{number}", place, {**_of_line(line, exposed), "inside": inside})
     for number, (loop, values) in enumerate(loops, 1):
         yield from _stated(f"loop#{number}", Location(loop["file"], loop["line"], end_line=loop["last"]), values)
     for number, (row, values) in enumerate(results, 1):
@@ -155,20 +157,29 @@ def place_name(file: str, line: int, function: str) -> str:
     return f"{function} ({where})" if function and function != "<module>" else where
 
 
-def _of_line(line: HotLine) -> dict[str, Value | None]:
+def exposed_share(view: RecordingView) -> float | None:
+    """What the host's time can cost, of the step: all of it, but on CUDA no more than the device is idle; None where
+    that is unknown."""
+    if view.recording.device_type != "cuda":
+        return 1.0
+    busy_share = shares(view).get("busy_share")
+    return 1 - busy_share if isinstance(busy_share, float) else None
+
+
+def _of_line(line: HotLine, exposed: float | None) -> dict[str, Value | None]:
     own_ms = sum(line.phase_ms.values())
     of_step = line.share / (own_ms + line.backward_ms) if own_ms + line.backward_ms else 0.0
     outside = {phase: ms for phase, ms in line.phase_ms.items() if phase in ("forward", "other")}
     in_torch = line.torch_share or 0.0
     host = None if line.torch_share is None else sum(outside.values()) * of_step * (1 - in_torch)
-    unusual = unusual_share(line) * (own_ms * in_torch + line.backward_ms) * of_step
+    unusual = unusual_share(line) * (own_ms * in_torch + line.backward_ms) * of_step if line.operations else None
     return {
         "where": place_name(line.file, line.line, line.function),
         "share": line.share,
         "phase": max(line.phase_ms, key=lambda phase: line.phase_ms[phase]) if line.phase_ms else "backward",
         "other_share": line.phase_ms.get("other", 0.0) * of_step,
-        "host_share": host,
-        "unusual_share": unusual if line.operations else None,
+        "host_share": _at_most(host, exposed),
+        "unusual_share": _at_most(unusual, exposed),
         "dense_table_share": dense_table_share(line) * (own_ms * in_torch + line.backward_ms) * of_step
         if line.operations
         else None,
@@ -185,6 +196,10 @@ def _of_line(line: HotLine) -> dict[str, Value | None]:
         if line.operations
         else None,
     }
+
+
+def _at_most(share: float | None, limit: float | None) -> float | None:
+    return None if share is None or limit is None else min(share, limit)
 
 
 def unusual_share(line: HotLine) -> float:

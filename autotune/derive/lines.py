@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from msgspec import Struct
@@ -119,6 +119,17 @@ def table(view: RecordingView) -> LineTable | None:
 def _recorded(view: RecordingView) -> RecordedOperations | None:
     found = view.recording.lines
     return found.get("operations") if found else None
+
+
+def line_of_operation(view: RecordingView, names: Collection[str]) -> Place | None:
+    """The user's line that spent most in operations of these names while they were recorded."""
+    spent: Counter[Place] = Counter()
+    recorded = _recorded(view)
+    for row in recorded["rows"] if recorded is not None else ():
+        if row["file"]:
+            spent[row["file"], row["line"]] += sum(ns for name, _, ns in row["names"] if name in names)
+    place, ns = spent.most_common(1)[0] if spent else (("", 0), 0)
+    return place if ns else None
 
 
 def _costs(view: RecordingView, window: MeasuredWindow) -> Iterator[Cost]:

@@ -56,13 +56,13 @@ def main():
         output_dir="out",
         max_steps=args.max_steps,
         per_device_train_batch_size=args.per_device_train_batch_size,
-        gradient_accumulation_steps=4,
+        gradient_accumulation_steps=2,
         learning_rate=5e-5,
         logging_steps=50,
         save_strategy="no",
         report_to="none",
     )
-    trainer = Trainer(model=model, args=arguments, train_dataset=Reviews(tokenizer, 20_000, args.max_length))
+    trainer = Trainer(model=model, args=arguments, train_dataset=Reviews(tokenizer, 5_000, args.max_length))
     result = trainer.train()
     print("steps per second", result.metrics["train_steps_per_second"])
 

@@ -3,21 +3,16 @@
 from __future__ import annotations
 
 import argparse
-import fcntl
 import json
-import os
 import time
 
 import torch
 
-WARMUP = 20
+WARMUP = 10
 
 
 class Steps:
-    """Ends the training after `warmup` and --steps steps, and writes their time to --result.
-
-    With GPU_LOCK, the name of a file, the measured steps of several processes come one after the other.
-    """
+    """Ends the training after WARMUP and --steps steps, and writes the time of the latter to --result."""
 
     def __init__(self, args: argparse.Namespace) -> None:
         self.steps, self.result = args.steps, args.result
@@ -27,11 +22,6 @@ class Steps:
     def done(self) -> bool:
         """A step has ended; whether it was the last one."""
         self.count += 1
-        if self.result and self.count == 2:
-            lock = os.environ.get("GPU_LOCK")
-            self.lock = open(lock, "w") if lock else None  # noqa: SIM115
-            if self.lock:
-                fcntl.flock(self.lock, fcntl.LOCK_EX)
         if self.result and self.count == WARMUP:
             self.begin = self.mark()
         if self.count < WARMUP + self.steps:
