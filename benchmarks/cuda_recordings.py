@@ -133,7 +133,7 @@ def added_waits(folder: Path) -> str:
     marks = session.recorder.device_clock
     if marks is None:
         raise SystemExit("cuda_recordings: the window did not begin")
-    spent_us, count = marks.spent_ns / 1e3, len(device_clock.stop(session.recorder))
+    spent_us, count = marks.cost_ns() / 1e3, len(device_clock.stop(session.recorder))
     session.ended = True
     session.detach()
     native = waits(loop())

@@ -58,7 +58,7 @@ class Overhead:
             + int(sum(inner[ref] for ref in forwards) * _submodule_ns())
             + recorder.look_ns
             - getattr(self, "_look_ns", 0)
-            + (marks.spent_ns if marks is not None else 0),
+            + (marks.cost_ns() if marks is not None else 0),
             "sampler_ns": self._session.sampler.spent_ns - getattr(self, "_sampler_ns", 0),
         }
 

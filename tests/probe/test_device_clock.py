@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import threading
 
 import pytest
@@ -63,7 +64,7 @@ def test_both_ends_of_every_phase_are_marked_and_read_once(cuda, recorder):
     (inner, outer) = recorder.events
     assert {inner[1], inner[2], outer[1], outer[2]} < set(hosts)
     assert cuda.waits == 1
-    assert begin.spent_ns > 0
+    assert begin.cost_ns() > 0
     assert recorder.device_clock is None
 
 
@@ -158,9 +159,19 @@ def test_a_forked_child_has_no_clock(cuda, recorder):
     assert recorder.device_clock is None
 
 
-def test_what_the_marks_cost_counts_as_overhead(probed):
+def test_what_the_marks_cost_counts_as_overhead(probed, cuda, monkeypatch):
+    monkeypatch.setattr(clock, "thread_cpu", itertools.count(0, 10**6).__next__)
+    device_clock.start(probed.recorder, clock.now())
+    marks = probed.recorder.device_clock
+    for moment in range(249):
+        marks.mark(moment)
+    assert marks.cost_ns() == 250 * 10**6 // device_clock.COST_MARKS
     probed.overhead.start()
-    probed.recorder.device_clock = device_clock.DeviceClock()
-    probed.recorder.device_clock.spent_ns = 10**12
     probed.overhead.stop()
-    assert probed.overhead.row()["event_ns"] == 10**12
+    assert probed.overhead.row()["event_ns"] >= 250 * 10**6 // device_clock.COST_MARKS
+
+
+def test_marks_that_cuda_refuses_cost_nothing_that_is_known(recorder, monkeypatch):
+    device_clock.start(recorder, clock.now())
+    monkeypatch.setattr(torch.cuda, "current_stream", lambda: 1 / 0)
+    assert recorder.device_clock.cost_ns() == 0
