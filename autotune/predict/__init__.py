@@ -16,6 +16,7 @@ from autotune.predict.measured_ceiling import measured_ceiling
 from autotune.predict.padding import padding
 from autotune.predict.share_removed import share_removed
 from autotune.predict.step_time import step_ms
+from autotune.predict.tensor_cores import tensor_cores
 from autotune.predict.threads import threads
 from autotune.predict.workers import workers
 
@@ -28,6 +29,7 @@ WHAT_IFS: Mapping[str, Callable[[Arguments, Evidence, str], Gain | None]] = {
     "measured_ceiling": measured_ceiling,
     "workers": workers,
     "threads": threads,
+    "tensor_cores": tensor_cores,
     "amortised": amortised,
     "batch_curve": batch_curve,
 }

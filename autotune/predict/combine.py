@@ -34,7 +34,7 @@ def target(spec: GainSpec) -> str:
         return spec.what_if
     if spec.what_if == "amortised":
         return spec.arguments["cost"]
-    if spec.what_if in ("batch_curve", "padding"):
+    if spec.what_if in ("batch_curve", "padding", "tensor_cores"):
         return "compute"
     whole = (spec.arguments.get("of") or spec.arguments["share"]).removesuffix("_share")
     return _TARGETS.get(whole, whole.removeprefix("step."))

@@ -256,7 +256,7 @@ def test_a_fit_that_is_all_noise_may_lose():
 @pytest.mark.parametrize("name", WHAT_IFS)
 def test_without_facts_there_is_no_gain(name):
     arguments = {"share": "loader.wait_share", "left": "loader.dynamic_pad_share", "cost": "checkpoint"}
-    assert gain(name, {**arguments, "low": "2", "high": "4"}) is None
+    assert gain(name, {**arguments, "low": "2", "high": "4", "to": "bf16"}) is None
 
 
 @pytest.mark.parametrize("name", WHAT_IFS)

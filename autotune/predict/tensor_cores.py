@@ -1,0 +1,94 @@
+"""What-if: products of fp32 numbers run on tensor cores, as TF32 or under bf16 autocast."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+
+from msgspec import Struct
+
+from autotune.model.evidence import RUN, Evidence
+from autotune.model.finding import Gain
+from autotune.predict.gain_inputs import Arguments, gain, number, step_error
+
+
+class _Ratios(Struct, frozen=True):
+    """Old time / new time of products, the smallest and the largest."""
+
+    tf32: tuple[float, float]
+    bf16: tuple[float, float]
+
+
+RATIOS: Mapping[tuple[int, ...], _Ratios] = {
+    (8, 0): _Ratios((4, 8), (8, 16)),
+    (8, 6): _Ratios((1, 2), (2, 4)),
+    (8, 9): _Ratios((1, 2), (2, 4)),
+    (9, 0): _Ratios((3.7, 7.4), (7.4, 14.8)),
+    (10, 0): _Ratios((7, 14), (14, 28)),
+    (12, 0): _Ratios((1, 2), (2, 4)),
+}
+"""By compute capability. The largest is that of the dense peak rates in the data sheets of the A100, A40, L40, H100,
+B200 and RTX PRO 6000; the smallest is half of it, which is also what the GeForce cards of the capability have."""
+
+REST_RATIO = (1.0, 2.0)
+"""Of what is no product, under autocast: activations take half the memory, parameters and their update do not."""
+
+ATTENTION_RATIO = (2.0, 8.0)
+"""Of fused attention in fp32, which flash attention in bf16 takes the place of."""
+
+LAUNCH_US = (10.0, 30.0)
+"""A kernel takes the host as long: of torch's operators alone, and with the user's Python around them."""
+
+
+class _Parts(Struct, frozen=True):
+    """Shares of the measured step, and what the host may need to launch its kernels, at least and at most."""
+
+    idle: float
+    products: float
+    attention: float
+    rest: float
+    launches: tuple[float, float]
+
+
+def tensor_cores(arguments: Arguments, evidence: Evidence, subject: str) -> Gain | None:
+    """The step with its fp32 products, and for bf16 all kernels, faster by ratios that are known of the GPU.
+
+    `to` is "tf32" or "bf16". The ratio of products is between half of that of the peak rates and all of it; under bf16
+    what is no product takes between as long and half as long. The step is not shorter than its launches take the
+    host. Of a GPU whose ratios are not known the gain is at most what the fastest possible products would save.
+    None without the shares of the kernels.
+    """
+    parts = _parts(evidence, subject)
+    if parts is None:
+        return None
+    is_bf16 = arguments["to"] == "bf16"
+    rest, attention = (REST_RATIO, ATTENTION_RATIO) if is_bf16 else ((1.0, 1.0), (1.0, 1.0))
+    capability = evidence.lookup(RUN, "device.capability")
+    ratios = RATIOS.get(capability) if isinstance(capability, tuple) else None
+    if ratios is None:
+        left = parts.idle + parts.rest / rest[1] + (0.0 if is_bf16 else parts.attention)
+        return gain(evidence, subject, 1 / left, (1.0, 1 / left), "bound") if 0 < left < 1 else None
+    products = ratios.bf16 if is_bf16 else ratios.tf32
+    slow, fast = (
+        parts.idle + parts.products / products[end] + parts.attention / attention[end] + parts.rest / rest[end]
+        for end in (0, 1)
+    )
+    slow, middle = max(slow, min(1.0, parts.launches[1])), max(math.sqrt(slow * fast), min(1.0, parts.launches[0]))
+    noise = step_error(evidence, 0.0)
+    return gain(evidence, subject, 1 / middle, ((1 - noise) / slow, (1 + noise) / fast), "modelled")
+
+
+def _parts(evidence: Evidence, subject: str) -> _Parts | None:
+    names = ("device.busy_share", "device.gemm_fp32_share", "device.mean_kernel_us")
+    busy, products, kernel_us = (number(evidence, subject, name) for name in names)
+    if not busy or not products:
+        return None
+    attention = number(evidence, subject, "device.attention_share") or 0.0
+    per_us = busy / kernel_us if kernel_us else 0.0
+    return _Parts(
+        idle=1 - busy,
+        products=busy * products,
+        attention=busy * attention,
+        rest=busy * max(0.0, 1 - products - attention),
+        launches=(per_us * LAUNCH_US[0], per_us * LAUNCH_US[1]),
+    )
