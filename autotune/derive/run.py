@@ -154,7 +154,14 @@ def _model(view: RecordingView) -> Mapping[str, Value | None]:
         "model.outputs_attentions": main.get("output_attentions"),
         "model.has_batchnorm": any(model["num_batchnorm"] for model in models),
         "model.type": main["type"],
+        "model.adds_losses": _adds_losses(view),
     }
+
+
+def _adds_losses(view: RecordingView) -> bool | None:
+    """As the Trainer and its model are; None where neither was seen."""
+    told = (entry["values"].get("adds_losses") for entry in view.recording.frameworks.values())
+    return next((one for one in told if one is not None), None)
 
 
 def is_remote_code(model: Json) -> bool:

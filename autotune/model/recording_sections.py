@@ -176,6 +176,8 @@ class FrameworkValues(TypedDict):
     """Fields of a framework's object, by name."""
 
     classes: NotRequired[list[str]]
+    adds_losses: NotRequired[bool | None]
+    """Whether the losses of a step's micro-batches are added up undivided; None where it is not known."""
 
 
 class RecordedFramework(TypedDict):

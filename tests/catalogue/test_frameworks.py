@@ -10,7 +10,7 @@ from autotune.catalogue.launchers import launcher_modules, launchers, training_m
 from autotune.probe.hooks import frameworks as probe_frameworks
 
 KNOWN = frameworks.frameworks()
-READ = {"": set(), "trainer_classes": {"classes"}, "lightning_profiler": {"profiler"}}
+READ = {"": set(), "trainer": {"classes", "adds_losses"}, "lightning_profiler": {"profiler"}}
 """The fields that each reader of probe/hooks/frameworks.py gives."""
 
 
@@ -35,7 +35,7 @@ def test_a_file_names_only_what_exists(name: str) -> None:
 def test_every_reader_of_the_probe_is_known() -> None:
     assert READ.keys() - {""} == probe_frameworks.READERS.keys()
     assert {hook.read for hook in frameworks.hooks()} <= READ.keys()
-    assert READ["trainer_classes"] == probe_frameworks.READERS["trainer_classes"](object()).keys()
+    assert READ["trainer"] == probe_frameworks.READERS["trainer"](object()).keys()
     assert READ["lightning_profiler"] == probe_frameworks.READERS["lightning_profiler"](object()).keys()
 
 

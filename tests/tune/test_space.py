@@ -27,6 +27,7 @@ FACTS = {
         "model.has_batchnorm": False,
         "code.accumulation_mistake": None,
         "code.loss_ignores_num_items": None,
+        "model.adds_losses": None,
         "code.lacks_accumulate": None,
         "code.accumulates": False,
         "code.divides_loss_again": None,

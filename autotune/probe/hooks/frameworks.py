@@ -146,10 +146,46 @@ def _fields(thing: Any, names: list[str]) -> Row:
     return {name: value for name, value in values.items() if value is not None}
 
 
-def _trainer_classes(thing: Any) -> Row:
-    """Its class and the classes that this one extends, up to the Trainer, as "package.name"."""
+def _trainer(thing: Any) -> Row:
+    """Its class and the classes that this one extends, up to the Trainer, as "package.name"; whether losses add up."""
     line = [cls for cls in type(thing).__mro__ if cls.__name__.endswith("Trainer")]
-    return {"classes": [f"{cls.__module__.partition('.')[0]}.{cls.__name__}" for cls in line]}
+    try:
+        adds_up = _adds_losses(thing)
+    except Exception:  # a model or a Trainer that is not as transformers has them
+        adds_up = None
+    return {"classes": [f"{cls.__module__.partition('.')[0]}.{cls.__name__}" for cls in line], "adds_losses": adds_up}
+
+
+def _adds_losses(trainer: Any) -> bool | None:
+    """Whether the losses of a step's micro-batches are added up undivided: neither the Trainer nor the model divides.
+
+    The Trainer leaves it to a model whose forward takes keyword arguments (transformers 5.23 trainer.py training_step
+    and __init__), which it tells num_items_in_batch; many models compute a mean of their own batch all the same. None
+    where a loss of the user's, label smoothing, or a model that is not of transformers decides.
+    """
+    import inspect
+
+    own = inspect.getattr_static(type(trainer), "compute_loss").__module__
+    scaled = getattr(trainer, "loss_is_scaled_for_ga", None)
+    is_left_to_model = trainer.model_accepts_loss_kwargs if scaled is None else scaled
+    if (
+        not own.startswith("transformers.")
+        or trainer.compute_loss_func is not None
+        or trainer.label_smoother is not None
+    ):
+        return None
+    if not is_left_to_model:
+        return False
+    model = trainer.model
+    model = model.get_base_model() if hasattr(model, "get_base_model") else model
+    forward = inspect.unwrap(type(model).forward)
+    # Without labels the Trainer counts no items, and divides.
+    if not forward.__module__.startswith("transformers.") or "labels" not in inspect.signature(forward).parameters:
+        return None
+    names = {*forward.__code__.co_names, *forward.__code__.co_varnames}
+    if names & {"loss_function", "num_items_in_batch"}:
+        return False
+    return True if any(name.endswith(("Loss", "cross_entropy")) for name in names) else None
 
 
 def _lightning_profiler(thing: Any) -> Row:
@@ -157,5 +193,5 @@ def _lightning_profiler(thing: Any) -> Row:
     return {"profiler": LIGHTNING_PROFILERS.get(profiler, profiler)}
 
 
-READERS = {"trainer_classes": _trainer_classes, "lightning_profiler": _lightning_profiler}
+READERS = {"trainer": _trainer, "lightning_profiler": _lightning_profiler}
 """What a row may name to read what is no plain field."""

@@ -41,7 +41,48 @@ def test_a_trainer_is_told_with_the_trainers_that_it_extends():
     sft = type("SFTTrainer", (mixin, base), {"__module__": "trl.trainer.sft_trainer"})
     mine = type("MyTrainer", (sft,), {"__module__": "__main__"})
     classes = ["__main__.MyTrainer", "trl.SFTTrainer", "transformers.Trainer"]
-    assert frameworks.values(mine(), {"fields": [], "read": "trainer_classes"}) == {"classes": classes}
+    assert frameworks.values(mine(), {"fields": [], "read": "trainer"}) == {"classes": classes, "adds_losses": None}
+
+
+@pytest.mark.parametrize(
+    ("model", "told", "trainer", "expected"),
+    [
+        ("BertForSequenceClassification", {}, {}, True),
+        ("BertForTokenClassification", {}, {}, True),
+        ("BertForSequenceClassification", {"accepts_loss_kwargs": False}, {}, False),
+        ("BertForSequenceClassification", {}, {"label_smoothing_factor": 0.1}, None),
+        ("LlamaForSequenceClassification", {}, {}, False),
+        ("LlamaForCausalLM", {}, {}, False),
+        ("BertForQuestionAnswering", {}, {}, None),
+    ],
+)
+def test_whether_a_trainer_adds_the_losses_of_micro_batches(tmp_path, model, told, trainer, expected):
+    transformers = pytest.importorskip("transformers")
+    name = model.partition("For")[0]
+    sizes = {
+        "hidden_size": 8,
+        "num_hidden_layers": 1,
+        "num_attention_heads": 1,
+        "intermediate_size": 8,
+        "vocab_size": 9,
+    }
+    made = getattr(transformers, model)(getattr(transformers, f"{name}Config")(**sizes))
+    for key, value in told.items():
+        setattr(made, key, value)
+    arguments = transformers.TrainingArguments(str(tmp_path), use_cpu=True, report_to="none", **trainer)
+    assert frameworks._adds_losses(transformers.Trainer(model=made, args=arguments)) is expected
+
+
+def test_a_loss_of_the_users_says_nothing_of_the_models(tmp_path):
+    transformers = pytest.importorskip("transformers")
+
+    class Mine(transformers.Trainer):
+        def compute_loss(self, model, inputs, **kwargs):
+            raise NotImplementedError
+
+    config = transformers.BertConfig(hidden_size=8, num_hidden_layers=1, num_attention_heads=1, intermediate_size=8)
+    arguments = transformers.TrainingArguments(str(tmp_path), use_cpu=True, report_to="none")
+    assert frameworks._adds_losses(Mine(transformers.BertForSequenceClassification(config), arguments)) is None
 
 
 @pytest.mark.parametrize(
