@@ -6,8 +6,9 @@ Events of one thread nest. An operator is told by the outermost one; a launch an
 from __future__ import annotations
 
 import re
+from bisect import bisect_right
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 from msgspec import Struct
 
@@ -29,6 +30,12 @@ WAITS = ("StreamSynchronize", "DeviceSynchronize", "EventSynchronize", "CtxSynch
 The probe's profile knows the same (probe/what_ifs/kernels.py)."""
 
 COPY_CALLS = ("cudaMemcpyAsync", "cudaMemcpy", "hipMemcpyAsync", "hipMemcpy", "hipMemcpyWithStream")
+
+RECOMPUTES = re.compile(r"torch[/\\]utils[/\\]checkpoint\.py\(\d+\): recompute_fn$")
+"""The frame in which activations are computed again, of a trace with stacks."""
+
+REENTRANT = "CheckpointFunctionBackward"
+"""The operator that computes them again and then runs a backward pass of its own."""
 
 BLOCKED_NS = 500_000
 """A copy is queued in microseconds: a call for one that takes this long waits for it, or for what is before it."""
@@ -58,6 +65,9 @@ class Host(Struct, frozen=True):
     syncs: tuple[Node, ...]
     backwards: tuple[HostEvent, ...]
     """Nodes of the backward pass."""
+
+    recomputes: tuple[tuple[int, int], ...]
+    """Start and end of what activation checkpointing computes again."""
 
     fetches: tuple[HostEvent, ...]
     updates: tuple[HostEvent, ...]
@@ -96,6 +106,7 @@ def host_of(events: Sequence[HostEvent]) -> Host:
         operators=_by_time(node for thread in read for node in thread.operators),
         syncs=_by_time(node for thread in read if thread.operators for node in thread.syncs),
         backwards=tuple(sorted((e for e in events if is_backward(e)), key=lambda event: event.start_ns)),
+        recomputes=tuple(sorted(_recomputes(events))),
         fetches=_outermost(event for event in events if event.name.startswith(FETCH)),
         updates=_outermost(event for event in events if event.name.startswith(OPTIMIZER)),
         lines=tuple(sorted(line for thread in read if thread.operators for line in thread.lines)),
@@ -107,6 +118,17 @@ def host_of(events: Sequence[HostEvent]) -> Host:
 def is_backward(event: HostEvent) -> bool:
     """Whether an operator is a node of the backward pass."""
     return event.kind == "operator" and NODE.match(event.name) is not None
+
+
+def _recomputes(events: Sequence[HostEvent]) -> Iterator[tuple[int, int]]:
+    """Frames of the checkpoint that is not reentrant; of the reentrant one what comes before its own backward pass."""
+    nodes = sorted(event.start_ns for event in events if is_backward(event))
+    for event in events:
+        if event.kind == "python" and RECOMPUTES.search(event.name):
+            yield event.start_ns, event.end_ns
+        elif event.kind == "operator" and event.name == REENTRANT:
+            place = bisect_right(nodes, event.start_ns)
+            yield event.start_ns, min([event.end_ns, *nodes[place : place + 1]])
 
 
 class _Thread:

@@ -23,13 +23,15 @@ def events(host: Host, activities: Sequence[Activity], start: int, end: int) -> 
     `known_syncs`, of all others 0."""
     fetches = [Event("fetch", one.start_ns, one.end_ns, 0, 1) for one in host.fetches]
     updates = [Event("optimizer", one.start_ns, one.end_ns, 0) for one in host.updates]
-    backwards = [Event("backward", a, b) for a, b in _backwards(host, [*fetches, *updates])]
+    inside = [*_backwards(host, [*fetches, *updates])]
+    backwards = [Event("backward", a, b) for a, b in inside]
     whole = [*fetches, *updates, *backwards, *_forwards(host, backwards, [*fetches, *updates])]
     copies = [Event("h2d", one.start_ns, one.end_ns) for one in _copies(host, activities)]
     syncs = [
         Event("sync", one.event.start_ns, one.event.end_ns, number) for number, one in enumerate(known_syncs(host))
     ]
-    within = [*whole, *(one for one in (*copies, *syncs) if _nests(one, whole))]
+    again = [Event("recompute", a, b) for a, b in host.recomputes if any(x <= a and b <= y for x, y in inside)]
+    within = [*whole, *again, *(one for one in (*copies, *syncs) if _nests(one, [*whole, *again]))]
     kept = [event for event in within if start <= event.start_ns < end]
     return tuple(sorted(kept, key=lambda event: (event.start_ns, -event.end_ns)))
 

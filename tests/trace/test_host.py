@@ -86,3 +86,15 @@ def test_nodes_of_the_backward_pass_of_all_releases(tmp_path):
         made.op(name, 10 * number, 5, BACKWARD_TID)
     _, found = host(made, tmp_path)
     assert [event.name for event in found.backwards] == [*names, "torch::autograd::AccumulateGrad"]
+
+
+def test_what_checkpointing_computes_again(tmp_path):
+    made = Chrome()
+    made.op("autograd::engine::evaluate_function: CheckpointFunctionBackward", 0, 90, BACKWARD_TID)
+    made.op("CheckpointFunctionBackward", 1, 88, BACKWARD_TID)
+    made.op("aten::linear", 5, 20, BACKWARD_TID)
+    made.op("autograd::engine::evaluate_function: AddmmBackward0", 40, 30, BACKWARD_TID)
+    made.add("python_function", "torch/utils/checkpoint.py(1500): recompute_fn", 200, 30, BACKWARD_TID)
+    made.op("CheckpointFunctionBackward", 300, 20, BACKWARD_TID)
+    _, found = host(made, tmp_path)
+    assert found.recomputes == ((1_000, 40_000), (200_000, 230_000), (300_000, 320_000))

@@ -197,3 +197,17 @@ def test_a_library_that_waits_on_a_thread_of_its_own_hides_nothing(tmp_path):
     found = device(made, tmp_path)
     assert found.get("sync", 0.0) == 0.0
     assert found["operator"] > 0.5
+
+
+def test_what_checkpointing_computes_again_is_a_phase_of_the_backward_pass_alone(tmp_path):
+    made = training(4)
+    for number in range(4):
+        frame = "torch/utils/checkpoint.py(1500): recompute_fn"
+        made.add("python_function", frame, 1000 * number + 452, 30, BACKWARD_TID)
+        made.add("python_function", frame, 1000 * number + 950, 10, BACKWARD_TID)
+    one = recorded(made, tmp_path)
+    again = [event.start_ns for event in one.events if event.kind == "recompute"]
+    assert again == [US * at for at in (1452, 2452, 3452)]
+    facts = facts_of(one)
+    assert facts["step.recompute_share", "run"] > 0
+    assert facts["step.recompute_share", "run"] + facts["step.backward_share", "run"] < 1
