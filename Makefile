@@ -26,7 +26,7 @@ lint: $(VENV)/.ready
 	$(BIN)/lint-imports
 
 unit: $(VENV)/.ready
-	$(BIN)/python -m pytest --numprocesses 2
+	$(BIN)/python -m pytest --numprocesses 2 --dist worksteal
 
 accuracy: $(VENV)/.ready
 	$(BIN)/python -m benchmarks.accuracy --subset --least 0.6

@@ -16,6 +16,7 @@ from hypothesis import HealthCheck, settings
 
 from autotune import collect
 from autotune.collect import artefacts
+from autotune.verify import scratch
 
 # The suite tries the same examples twice, on machines of any speed. For others: --hypothesis-profile=fuzz.
 settings.register_profile("suite", deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow])
@@ -39,6 +40,12 @@ def _own_cache(tmp_path_factory: pytest.TempPathFactory):
         patch.setenv("XDG_CACHE_HOME", str(tmp_path_factory.mktemp("cache")))
         patch.setenv("XDG_STATE_HOME", str(tmp_path_factory.mktemp("state")))
         yield
+
+
+@pytest.fixture
+def few_beside(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A mirror links what lies beside the project: folders of hundreds of other tests, which nothing needs here."""
+    monkeypatch.setattr(scratch, "MOST_BESIDE", 10)
 
 
 @dataclass(frozen=True)

@@ -12,6 +12,8 @@ from autotune.tune.stopping import Stopping
 from autotune.tune.study import JOURNAL, Study
 from autotune.tune.surrogate import NUM_FORECAST, completed
 
+pytestmark = pytest.mark.usefixtures("few_beside")
+
 BATCH = Axis("batch", "loader#train", tuple({"loader.batch_size": 2**power} for power in range(6)), 1)
 WORKERS = Axis("workers", "loader#train", tuple({"loader.num_workers": count} for count in range(5)), 0)
 FUSED = Axis("fused", "optimizer#0", ({"optimizer.fused": False}, {"optimizer.fused": True}), 0, is_ordered=False)

@@ -19,6 +19,8 @@ from autotune.tune import study as module
 from autotune.tune.parameters import labels
 from autotune.tune.study import JOURNAL, Study
 
+pytestmark = pytest.mark.usefixtures("few_beside")
+
 WORKERS = Axis("workers", "loader#train", tuple({"loader.num_workers": count} for count in (0, 1, 2)), 0)
 FUSED = Axis("fused", "optimizer#0", ({"optimizer.fused": False}, {"optimizer.fused": True}), 0, is_ordered=False)
 SPACE = Space((WORKERS, FUSED), memory_limit_bytes=100)

@@ -22,6 +22,8 @@ from autotune.tune.trial import BaselineRun, Trials, Workspace
 from autotune.verify import scratch
 from autotune.verify.thresholds import LEAST_WINDOW_STEPS, WINDOW_S
 
+pytestmark = pytest.mark.usefixtures("few_beside")
+
 SPACE = Space((Axis("workers", "loader#train", tuple({"loader.num_workers": count} for count in range(10)), 0),))
 
 HANGS, HANGS_IN_A_STEP = 2, 6

@@ -46,6 +46,8 @@ from autotune.tune.tune import Search
 from autotune.verify import budget_check
 from autotune.verify.thresholds import LEAST_PAIRS
 
+pytestmark = pytest.mark.usefixtures("few_beside")
+
 TRAIN = "loader#train"
 SCRIPT = """\
 import argparse

@@ -21,6 +21,8 @@ from autotune.verify.runs import SideRunner
 from autotune.verify.scratch import Mirror
 from autotune.verify.sides import Sides
 
+pytestmark = pytest.mark.usefixtures("few_beside")
+
 EMPTY = dict.fromkeys(("events", "fetches", "batches", "samples", "loaders", "optimizers", "models", "calls"), ())
 UNKNOWN = dict.fromkeys(("error", "device", "io", "compile", "kernels"))
 RECORDING = Recording(

@@ -49,6 +49,8 @@ from autotune.verify.runs import SideRunner as RealRunner
 from autotune.verify.scratch import Mirror
 from autotune.verify.thresholds import TURN_S
 
+pytestmark = pytest.mark.usefixtures("few_beside")
+
 OLD, NEW = "lr = 0.1\n", "lr = 0.9\n"
 
 
