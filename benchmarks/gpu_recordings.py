@@ -75,7 +75,7 @@ def main() -> None:
             continue
         name = f"{case}{SUFFIXES[kind]}"
         (found[name],) = row["recordings"]
-        if "own" in row:
+        if "device_ms" in row.get("own", ()):
             probed[name] = row["own"]["device_ms"]
     for name, _, file in (text.partition("=") for text in args.also):
         found[name] = json.loads(Path(file).read_text(encoding="utf-8"))

@@ -11,8 +11,10 @@ from autotune.derive.lines import line_of_operation
 from autotune.derive.recording_view import RecordingView
 from autotune.model.evidence import RUN, Fact, Location
 
-SCORES = ("element by element", "reductions")
+SCORES = ("element by element", "reductions", "indexing and embeddings")
 """Kinds of kernels that a written attention runs on its scores beside softmax and products: scaling, masks, casts."""
+
+SDPA = "aten::scaled_dot_product_attention"
 
 
 def facts(view: RecordingView) -> Iterator[Fact]:
@@ -28,7 +30,7 @@ def facts(view: RecordingView) -> Iterator[Fact]:
     if "attention_share" in values:
         values["scores_share"] = _scores_share(view) if values["attention_backend"] == "math" else 0.0
     waiting = str(values.get("other_sync_idle_at", "")).split(" ")[0]
-    made_by = {"other_sync_idle_share": (waiting,), "attention_backend": SOFTMAX}
+    made_by = {"other_sync_idle_share": (waiting,), "scores_share": SOFTMAX if values.get("scores_share") else ()}
     for name, value in values.items():
         if value is not None:
             line = line_of_operation(view, made_by[name]) if name in made_by else None
@@ -36,11 +38,14 @@ def facts(view: RecordingView) -> Iterator[Fact]:
 
 
 def _scores_share(view: RecordingView) -> float | None:
-    """Softmax, batched products and all that is done element by element, of the kernels' time: more than a fused
-    attention could save. 0 where a model states how it attends: that is for rules about its setting."""
-    if any(model.get("attention") for model in view.recording.models):
-        return 0.0
+    """Softmax, batched products and all that goes element by element or indexes, of the kernels' time: more than a
+    fused attention could save. 0 where torch's own function does it without a fused kernel. None where a model states
+    how it attends, which is for rules about its setting, and of a trace, which does not tell of models."""
     table = view.recording.kernels
+    if view.recording.trace is not None or any(model.get("attention") for model in view.recording.models):
+        return None
+    if table is not None and any(row["name"] == SDPA for row in table.get("host_rows", ())):
+        return 0.0
     kernels = [row for row in totals(table) if row["kind"] == "kernel"] if table is not None else []
     all_ns = sum(row["total_ns"] for row in kernels)
     found_ns = sum(

@@ -11,6 +11,7 @@ from autotune.derive.kernels import (
     busy,
     communication,
     exposed_communication,
+    gaps_after_reads,
     idle,
     shares,
     totals,
@@ -76,8 +77,12 @@ def idle_shares(view: RecordingView) -> Mapping[str, float | str]:
         "launch_idle_share": scale * launching,
         "other_sync_idle_share": max(0.0, scale * kinds["sync"] - (user_sync_idle_share(view) or 0.0)),
     }
-    for name, wanted in (("launch_idle_at", LAUNCHING), ("other_sync_idle_at", ("sync",))):
-        largest = next((part for part in found.idle if part.kind in wanted and (part.name or part.place)), None)
+    # Waits of the script's own reads are another fact's.
+    others = without(_unexplained(view, table)[1], merged(gaps_after_reads(view)))
+    waits = [IdlePart("sync", ns, *name) for name, ns in _after_syncs(table, others)[0].most_common() if ns > 0]
+    for name, parts in (("launch_idle_at", found.idle), ("other_sync_idle_at", waits)):
+        wanted = LAUNCHING if name == "launch_idle_at" else ("sync",)
+        largest = next((part for part in parts if part.kind in wanted and (part.name or part.place)), None)
         if largest is not None:
             values[name] = " in ".join(part for part in (largest.name, largest.place) if part)
     return values
@@ -100,6 +105,18 @@ def idle_parts(view: RecordingView, table: Json) -> Iterator[IdlePart]:
     if "host" not in table:
         return
     span_ns = table["end_ns"] - table["start_ns"]
+    found, left = _unexplained(view, table)
+    after, left = _after_syncs(table, left)
+    found += _named("sync", after, span_ns)
+    found += _named("operator", _within(table, "operator", left), span_ns)
+    left = without(left, merged((start, start + ns) for row, start, ns in _host(table, "operator")))
+    found += _python(table, left, span_ns)
+    yield from sorted(found, key=lambda part: -part.share)
+
+
+def _unexplained(view: RecordingView, table: Json) -> tuple[list[IdlePart], list[Stretch]]:
+    """The idle time with a cause of its own, and the gaps that are left."""
+    span_ns = table["end_ns"] - table["start_ns"]
     left = idle(table)
     found: list[IdlePart] = []
     for kind, events in OWN_CAUSE.items():
@@ -111,13 +128,7 @@ def idle_parts(view: RecordingView, table: Json) -> Iterator[IdlePart]:
     found += _part("copy", total(common(left, copying)), span_ns)
     left = without(left, copying)
     queued, left = _queued(table, left)
-    found += _part("device", queued, span_ns)
-    after, left = _after_syncs(table, left)
-    found += _named("sync", after, span_ns)
-    found += _named("operator", _within(table, "operator", left), span_ns)
-    left = without(left, merged((start, start + ns) for row, start, ns in _host(table, "operator")))
-    found += _python(table, left, span_ns)
-    yield from sorted(found, key=lambda part: -part.share)
+    return [*found, *_part("device", queued, span_ns)], left
 
 
 def _part(kind: str, ns: int, span_ns: int) -> list[IdlePart]:

@@ -67,8 +67,8 @@ OTHER_WAITS = ("iter", "fetch", "h2d", "checkpoint", "evaluation")
 def shares(view: RecordingView) -> Mapping[str, float | str | None]:
     """Facts by name: shares of the device's busy time, and busy_share and pageable_share of the step.
 
-    Kernels take what they take; but a profiler slows the host, so the step is the window's, and the device was busy for
-    at least the share of the profiled step.
+    Kernels take what they take; but a profiler slows the host, so the step is the window's. Outside of waits for
+    batches, which differ from step to step, the device was busy for at least the share of the profiled step.
     """
     table = view.recording.kernels
     steps_ns = view.window.without_ms("checkpoint", "evaluation") * MS * table["steps"] if table and view.window else 0
@@ -77,10 +77,12 @@ def shares(view: RecordingView) -> Mapping[str, float | str | None]:
     rows = totals(table)
     kernels = [row for row in rows if row["kind"] == "kernel"]
     count, busy_ns = sum(row["count"] for row in kernels), total(busy(table))
-    profiled_ns = table["end_ns"] - table["start_ns"]
+    training_ns = steps_ns - (view.window.phase_ms("data_wait") or 0.0) * MS * table["steps"] if view.window else 0
+    waits = merged((one.start_ns, one.end_ns) for one in view.recording.events if one.kind in ("iter", "fetch"))
+    profiled_ns = table["end_ns"] - table["start_ns"] - total(common(idle(table), waits))
     pageable_ns = _total(row for row in rows if row["kind"] == "copy" and "Pageable ->" in row["name"])
     values: dict[str, float | str | None] = {
-        "busy_share": _share(busy_ns, min(steps_ns, profiled_ns) if profiled_ns else steps_ns),
+        "busy_share": _share(busy_ns, min(training_ns, profiled_ns)) * training_ns / steps_ns,
         "pageable_share": _share(pageable_ns, steps_ns),
         "communication_share": _share(total(exposed_communication(table)), steps_ns),
     }
@@ -237,4 +239,5 @@ def _share_or_none(part: float | None, whole: float) -> float | None:
 
 
 def _share(part: float, whole: float) -> float:
-    return min(1.0, part / whole)
+    """At most 1, also of what is longer than a whole that rounds to nothing."""
+    return min(1.0, part / max(1.0, whole))

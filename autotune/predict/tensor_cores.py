@@ -27,8 +27,11 @@ RATIOS: Mapping[tuple[int, ...], _Ratios] = {
     (10, 0): _Ratios((7, 14), (14, 28)),
     (12, 0): _Ratios((1, 2), (2, 4)),
 }
-"""By compute capability. The largest is that of the dense peak rates in the data sheets of the A100, A40, L40, H100,
+"""By compute capability. The largest is that of the dense peak rates in the data sheets of the A100, A40, L40S, H100,
 B200 and RTX PRO 6000; the smallest is half of it, which is also what the GeForce cards of the capability have."""
+
+OTHERS = ("H20",)
+"""GPUs that are not like the others of their capability, by their names: of these nothing is known."""
 
 REST_RATIO = (1.0, 2.0)
 """Of what is no product, under autocast: activations take half the memory, parameters and their update do not."""
@@ -64,7 +67,8 @@ def tensor_cores(arguments: Arguments, evidence: Evidence, subject: str) -> Gain
     is_bf16 = arguments["to"] == "bf16"
     rest, attention = (REST_RATIO, ATTENTION_RATIO) if is_bf16 else ((1.0, 1.0), (1.0, 1.0))
     capability = evidence.lookup(RUN, "device.capability")
-    ratios = RATIOS.get(capability) if isinstance(capability, tuple) else None
+    is_other = str(evidence.lookup(RUN, "machine.gpu_name")).endswith(OTHERS)
+    ratios = RATIOS.get(capability) if isinstance(capability, tuple) and not is_other else None
     if ratios is None:
         left = parts.idle + parts.rest / rest[1] + (0.0 if is_bf16 else parts.attention)
         return gain(evidence, subject, 1 / left, (1.0, 1 / left), "bound") if 0 < left < 1 else None
@@ -83,7 +87,9 @@ def _parts(evidence: Evidence, subject: str) -> _Parts | None:
     busy, products, kernel_us = (number(evidence, subject, name) for name in names)
     if not busy or not products:
         return None
-    attention = number(evidence, subject, "device.attention_share") or 0.0
+    # Written out, its products are among the fp32 products, and its softmax stays fp32.
+    is_fused = evidence.lookup(subject, "device.attention_backend") not in (None, "math")
+    attention = (number(evidence, subject, "device.attention_share") or 0.0) if is_fused else 0.0
     per_us = busy / kernel_us if kernel_us else 0.0
     return _Parts(
         idle=1 - busy,

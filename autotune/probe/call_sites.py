@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import os
 import sys
+from _thread import allocate_lock
 from itertools import accumulate, repeat
 
 TYPE_CHECKING = False
@@ -19,6 +20,7 @@ _SCRIPTS = os.path.dirname(os.path.abspath(sys.executable)) + os.sep
 _LIBRARY_PARTS = (os.sep + "site-packages" + os.sep, os.sep + "dist-packages" + os.sep)
 _cache: dict[str, bool] = {}
 _sites: dict[tuple[str, str, int], CallSite] = {}
+_looking = allocate_lock()
 
 
 def is_user(filename: str) -> bool:
@@ -64,15 +66,29 @@ def user_frame() -> FrameType | None:
     return frame
 
 
-def stack_of(thread: int) -> list[FrameType]:
-    """The frames of another thread, the innermost first; empty for one that has ended.
+def outwards(frame: FrameType) -> list[FrameType]:
+    """The frames around one of this thread, that one first."""
+    frames: list[FrameType] = []
+    around: FrameType | None = frame
+    while around is not None:
+        frames.append(around)
+        around = around.f_back
+    return frames
 
-    Taken in one call that never gives the interpreter lock away. Up to Python 3.11 the making of a frame object may
+
+def stack_of(thread: int) -> list[FrameType]:
+    """The frames of another thread, the innermost first; empty for one that has ended, and while another one looks.
+
+    Taken in one call that never gives the interpreter lock away, and to be read as it is: `f_back` of a thread that
+    runs on leads elsewhere. Up to Python 3.11 the making of a frame object may
     start a garbage collection, and a finalizer in it lets the thread go on: the frame that is being made is then gone,
     and the process dies (seen at `frame.f_back`).
     """
-    collects = sys.version_info < (3, 12) and gc.isenabled()
     frames: list[FrameType] = []
+    # Of two samplers the second would switch the collection on again while the first one looks.
+    if not _looking.acquire(blocking=False):
+        return frames
+    collects = sys.version_info < (3, 12) and gc.isenabled()
     if collects:
         gc.disable()
     try:
@@ -83,6 +99,7 @@ def stack_of(thread: int) -> list[FrameType]:
     finally:
         if collects:
             gc.enable()
+        _looking.release()
     return frames
 
 

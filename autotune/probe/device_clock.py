@@ -62,7 +62,7 @@ class DeviceClock:
     def cost_ns(self) -> int:
         """CPU time that the marks took, after the window: as many of them as were made, by the cost of some in an empty
         queue. In a full queue a mark waits, as the next launch would: on an H100 about 300 us where the host ran ahead,
-        at most 64 where it did not.
+        at most 64 where it did not. 0 where that cannot be asked.
         """
         others = DeviceClock()
         begin = clock.thread_cpu()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from _thread import get_ident
 
 from . import clock
 from .hooks.calls import timed_read
@@ -50,7 +51,8 @@ class Overhead:
         inner = {ref: self._session.num_submodules(ref) for ref in set(forwards)}
         counted = sum(1 for event in events if event[0] in COUNTED)
         exchanges = sum(1 for event in events if event[0] == COLLECTIVE)
-        marks = recorder.device_clock
+        # A thread that watches the one that trains must not touch a device that may hang.
+        marks = recorder.device_clock if get_ident() == recorder.thread else None
         self._row = {
             "events": len(events),
             "event_ns": int((len(events) - counted - exchanges) * _event_ns() + counted * _read_ns())

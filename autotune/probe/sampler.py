@@ -79,31 +79,30 @@ class StackSampler:
     def _look(self, is_due: bool) -> None:
         """One sample. The stack is let go at once: holding it would keep the script's local tensors alive."""
         stack = call_sites.stack_of(self._session.recorder.thread)
-        frame = stack[0] if stack else None
-        if frame is not None:
-            self._take(frame)
-            self._note_startup(frame)
+        if stack:
+            self._take(stack)
+            self._note_startup(stack)
         if is_due:
-            self._progress(frame)
+            self._progress(stack)
 
-    def _take(self, frame: FrameType) -> None:
+    def _take(self, stack: list[FrameType]) -> None:
         passed = self._use.passed(self.spent_ns)
         kind = self._session.recorder.phase()
         phase = "other" if kind == "closure" else kind  # the script's own code
-        key = (phase, *describe(frame), *(path(frame) if phase in WITH_PATH else ("", "")))
+        key = (phase, *describe(stack), *(path(stack) if phase in WITH_PATH else ("", "")))
         self._counts[key] = self._counts.get(key, 0) + 1
         self._use.note(key, passed, len(self._session.window.step_ends))
 
-    def _note_startup(self, frame: FrameType) -> None:
+    def _note_startup(self, stack: list[FrameType]) -> None:
         session = self._session
         if session.startup is not None and not session.window.step_ends and not session.window.is_over:
             phase = (session.recorder.stack[-1:] or [""])[0]
-            session.startup.take(frame, phase, session.recorder.has_grad)
+            session.startup.take(stack, phase, session.recorder.has_grad)
 
-    def _progress(self, frame: FrameType | None) -> None:
+    def _progress(self, stack: list[FrameType]) -> None:
         """The live status that the parent shows: steps and, before the first one, the frame that it waits in."""
         window = self._session.window
-        where = describe(frame) if frame is not None else ("", "", "", 0, "")
+        where = describe(stack) if stack else ("", "", "", 0, "")
         status = {
             "steps": len(window.step_ends),
             "warmup": window.warmup,
@@ -139,7 +138,7 @@ def pause(cost_s: float) -> float:
 
 
 def rows_of(counts: Samples) -> list[Row]:
-    """Sample fields of {(phase, *describe(frame), *path(frame)): count}, the most frequent first; some have no path."""
+    """Sample fields of {(phase, *describe(stack), *path(stack)): count}, the most frequent first; some have no path."""
     names = ("phase", "leaf_file", "leaf_function", "user_file", "user_line", "user_function", "path", "writers")
     return [{**dict(zip(names, key)), "count": counts[key]} for key in ranked(counts)]
 
@@ -178,30 +177,26 @@ class SampledUse:
         return {"wall_ns": wall, "cpu_ns": cpu, "step_sum": steps}
 
 
-def describe(frame: FrameType) -> tuple[str, str, str, int, str]:
+def describe(stack: list[FrameType]) -> tuple[str, str, str, int, str]:
     """(leaf file, leaf function, user file, user line, user function) of a stack; empty without a user frame."""
-    while frame.f_back is not None and call_sites.is_probe(frame.f_code.co_filename):
-        frame = frame.f_back
-    code = frame.f_code
-    leaf = (code.co_filename, code.co_name)
-    user: FrameType | None = frame
-    while user is not None and not call_sites.is_user(user.f_code.co_filename):
-        user = user.f_back
+    codes = [frame.f_code for frame in stack]
+    first = next((at for at, code in enumerate(codes) if not call_sites.is_probe(code.co_filename)), len(codes) - 1)
+    leaf = (codes[first].co_filename, codes[first].co_name)
+    user = next((frame for frame in stack[first:] if call_sites.is_user(frame.f_code.co_filename)), None)
     if user is None:
         return (*leaf, "", 0, "")
     return (*leaf, user.f_code.co_filename, call_sites.line_of(user), user.f_code.co_name)
 
 
-def path(frame: FrameType | None) -> tuple[str, str]:
+def path(stack: list[FrameType]) -> tuple[str, str]:
     """(the user's functions of a stack, those of them that write whenever they are called), the outermost first.
 
     With their classes where Python says them.
     """
     names, writing = [], []
-    while frame is not None:
+    for frame in stack:
         code = frame.f_code
         if call_sites.is_user(code.co_filename):
             names.append(getattr(code, "co_qualname", code.co_name))
             writing += names[-1:] if logging_functions.always_writes(code) else []
-        frame = frame.f_back
     return SEPARATOR.join(reversed(names)), SEPARATOR.join(reversed(writing))

@@ -91,19 +91,19 @@ class StartUp:
                 sleep(INTERVAL_S)
                 stack = call_sites.stack_of(self._thread)
                 if stack and not self._is_over:
-                    self.take(stack[0], "", True)
+                    self.take(stack, "", True)
                 stack = []
         except Exception:  # an interpreter that shuts down takes its modules away; nobody misses this sample
             return
         finally:
             self._ended.release()
 
-    def take(self, frame: FrameType, phase: str, has_grad: bool) -> None:
+    def take(self, stack: list[FrameType], phase: str, has_grad: bool) -> None:
         """One sample of the training thread in `phase` ("" for none); a forked process has its parent's start."""
         if os.getpid() != self._pid:
             return
         now, cpu = monotonic_ns(), process_time_ns()
-        key, arguments = self._place(frame, "evaluation" if phase == "forward" and not has_grad else phase)
+        key, arguments = self._place(stack, "evaluation" if phase == "forward" and not has_grad else phase)
         times = self._times.setdefault(key, [0, 0])
         times[0] += now - self._last
         times[1] += cpu - self._cpu
@@ -114,43 +114,43 @@ class StartUp:
             self._noted = now
             self._note()
 
-    def _place(self, leaf: FrameType, phase: str) -> tuple[Place, Row]:
+    def _place(self, stack: list[FrameType], phase: str) -> tuple[Place, Row]:
         """(cause, detail, file, line, function), and the arguments of the library's call."""
         by_phase = BY_PHASE.get(phase, "")
-        cause, detail, inside, arguments = self._known(leaf, by_phase in CERTAIN)
-        own = _own(inside) or _own(leaf)
+        cause, detail, inside, arguments = self._known(stack, by_phase in CERTAIN)
+        own = _own(stack[inside:]) or _own(stack)
         if not cause:
             cause = by_phase or ("code" if own is not None else "library")
-            detail = _package(leaf) if not by_phase else ""
+            detail = _package(stack[0]) if not by_phase else ""
         if own is None or cause == PROBE:
             return (cause, detail, "", 0, ""), arguments
         return (cause, detail, own.f_code.co_filename, call_sites.line_of(own), own.f_code.co_name), arguments
 
-    def _known(self, leaf: FrameType, is_certain: bool) -> tuple[str, str, FrameType | None, Row]:
-        """(cause, detail, the frame that the user's line is around, arguments); "" where nothing on the stack tells.
+    def _known(self, stack: list[FrameType], is_certain: bool) -> tuple[str, str, int, Row]:
+        """(cause, detail, the place of the frame that the user's line is around, arguments); "" where nothing on the
+        stack tells.
 
         From the innermost frame outwards, the first entry of a library is the cause. What is imported while no code of
         the user's runs inside is an import. With `is_certain` the phase already says what entries would say.
         """
         imported: list[str] = []
-        frame: FrameType | None = leaf
-        while frame is not None and (kind := self._kind(frame)) != USER:
+        at = 0
+        while at < len(stack) and (kind := self._kind(stack[at])) != USER:
             if kind == IMPORT:
-                imported.append(str(frame.f_locals.get("name")).partition(".")[0])
+                imported.append(str(stack[at].f_locals.get("name")).partition(".")[0])
             elif kind == PROBE:
-                return PROBE, "", None, {}
+                return PROBE, "", 0, {}
             elif isinstance(kind, dict) and not imported and not is_certain:
-                return kind["cause"], kind["waits"] if frame is leaf else "", frame, _arguments(frame, kind)
-            frame = frame.f_back
+                return kind["cause"], kind["waits"] if at == 0 else "", at, _arguments(stack[at], kind)
+            at += 1
         if imported:
             inner, outer = imported[0], imported[-1]
-            return IMPORT, outer if inner == outer else f"{outer} > {inner}", frame, {}
-        while frame is not None:
-            kind = self._kind(frame)
+            return IMPORT, outer if inner == outer else f"{outer} > {inner}", at, {}
+        for place in range(at, len(stack)):
+            kind = self._kind(stack[place])
             if isinstance(kind, dict) and not is_certain:
-                return kind["cause"], "", frame, _arguments(frame, kind)
-            frame = frame.f_back
-        return "", "", None, {}
+                return kind["cause"], "", place, _arguments(stack[place], kind)
+        return "", "", 0, {}
 
     def _kind(self, frame: FrameType) -> LibraryEntry | str:
         """What the code of a frame is: looked at once, as deep stacks are looked at fifty times a second."""
@@ -217,11 +217,9 @@ def _process_start_ns() -> int | None:
     return monotonic_ns() - (clock_gettime_ns(CLOCK_BOOTTIME) - since_boot)
 
 
-def _own(frame: FrameType | None) -> FrameType | None:
-    """The innermost frame of the user's files, from `frame` outwards."""
-    while frame is not None and not call_sites.is_user(frame.f_code.co_filename):
-        frame = frame.f_back
-    return frame
+def _own(stack: list[FrameType]) -> FrameType | None:
+    """The innermost frame of the user's files."""
+    return next((frame for frame in stack if call_sites.is_user(frame.f_code.co_filename)), None)
 
 
 def _arguments(frame: FrameType, entry: LibraryEntry) -> Row:

@@ -199,7 +199,8 @@ def test_communication_that_nothing_hides(busy: int, alone: int) -> None:
 
 
 def test_a_share_is_at_most_one_and_nothing_is_claimed_of_no_kernel():
-    assert of(kernels(launches(SIMT, 90), busy=90, end=100))["device.busy_share"] == 1.0
+    # All but the wait for batches, 10 of 65 ms.
+    assert of(kernels(launches(SIMT, 90), busy=90, end=100))["device.busy_share"] == pytest.approx(55 / 65)
     facts = of(kernels(busy=0, end=100))
     assert facts["device.busy_share"] == 0.0
     assert not {"device.mean_kernel_us", "device.gemm_fp32_share", "device.attention_share"} & set(facts)
@@ -323,3 +324,63 @@ def test_the_attention_rules_read_the_backend():
         batches=batches([(3, 9), (4, 9)] * 8),
     )
     assert "AT004" in fired(sdpa, Fact("software.has_flash_attn", "run", True))
+
+
+WRITTEN = (
+    launches(SOFTMAX, 8, "aten::_softmax"),
+    launches("ampere_sgemm_128x64_tn", 20, "aten::bmm"),
+    launches(ELEMENTWISE, 9, "aten::add"),
+)
+NO_MODEL_TELLS = {"models": ({**recording(steps(3)).models[0], "attention": None},)}
+
+
+def test_waits_for_batches_that_the_profiled_steps_lack_are_not_busy():
+    """The workers have filled their queue while the window was closed: the profile waits for nothing."""
+    script = Script()
+    for _ in range(6):
+        script.step(fetch=301, forward=24, backward=35)
+    facts = facts_of(script=script, device=CUDA, kernels=kernels(launches(SIMT, 55), busy=55, start=5000, end=5065))
+    assert facts["step.data_wait_share"] + facts["device.busy_share"] < 1
+    assert facts["device.busy_share"] == pytest.approx((1 - facts["step.data_wait_share"]) * 55 / 64, abs=0.01)
+
+
+@pytest.mark.parametrize(
+    ("host", "expected"),
+    [
+        ([on_host("aten::matmul", 1000, 1001)], True),
+        ([on_host("aten::scaled_dot_product_attention", 1000, 1001)], False),
+    ],
+    ids=["written out", "torch's own function without a fused kernel"],
+)
+def test_attention_is_written_out_where_torchs_function_was_not_called(host, expected):
+    assert ("AT011" in fired(synthetic(WRITTEN, busy=37, host=host, **NO_MODEL_TELLS))) is expected
+
+
+def test_of_a_model_that_states_its_attention_and_of_a_trace_nothing_is_known():
+    model = {"models": ({**recording(steps(3)).models[0], **EAGER},)}
+    assert "AT011" not in fired(synthetic(WRITTEN, busy=37, **model))
+    facts = {fact.name for fact in derive([synthetic(WRITTEN, busy=37, **model)]).facts}
+    assert "device.scores_share" not in facts
+
+
+def test_the_name_of_another_wait_is_not_that_of_the_scripts_own_reads():
+    """40 ms idle after the script's own read, 9 ms after a mask."""
+    host = [
+        on_host(
+            "cudaStreamSynchronize",
+            1020,
+            1039.5,
+            "sync",
+            operator="aten::_local_scalar_dense",
+            place="train.py:26 (main)",
+        ),
+        on_host("cudaMemcpyAsync", 1085, 1090.5, "sync", operator="aten::nonzero", place="train.py:31 (main)"),
+    ]
+    script = Script()
+    for _ in range(3):
+        script.step(fetch=1, forward=50, backward=60)
+    script.events += [Event("sync", 1010 * MS, 1040 * MS, 0)]
+    table = kernels(launches(SIMT, 55), busy=55, start=1000, end=1110, idle=[(1039, 1080), (1090, 1100)], host=host)
+    facts = facts_of(script=script, device=CUDA, kernels=table, calls=(call(),))
+    assert facts["calls.user_sync_idle_share"] > facts["device.other_sync_idle_share"] > 0
+    assert facts["device.other_sync_idle_at"] == "aten::nonzero (cudaMemcpyAsync) in train.py:31 (main)"

@@ -630,7 +630,7 @@ def everything():
         "fetches": fetches([9] * 9),
         "samples": (sample("fetch", 40), sample("other", 40)),
         "io": {"read_bytes": 7},
-        "frameworks": {"hf_args": told, "hf_trainer": entry(classes=["transformers.Trainer"])},
+        "frameworks": {"hf_args": told, "hf_trainer": entry(classes=["transformers.Trainer"], adds_losses=True)},
         "environment": {},
         "what_ifs": (
             what_if("replay", {}, step_ns=[40 * MS] * 3, update_ns=[9 * MS] * 3, other_cpus=0.1),

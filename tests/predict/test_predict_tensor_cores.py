@@ -11,6 +11,7 @@ H100 = {
     "device.busy_share": 0.9,
     "device.gemm_fp32_share": 0.7,
     "device.attention_share": 0.1,
+    "device.attention_backend": "efficient",
 }
 
 
@@ -62,6 +63,17 @@ def test_the_step_is_not_shorter_than_the_launches_take_the_host():
 
 def test_the_noise_of_the_step_widens_the_interval():
     assert found("tf32", **{"step.noise_share": 0.1}).low == pytest.approx(0.9 * found("tf32").low)
+
+
+def test_attention_that_is_written_out_is_among_the_products():
+    made = found("bf16", **{"device.attention_backend": "math"})
+    assert made.low == pytest.approx(1 / (0.1 + 0.63 / 7.4 + 0.27))
+    assert found("tf32", **{"device.attention_backend": "math"}) == found("tf32")
+
+
+def test_an_export_model_of_a_capability_is_not_taken_for_the_others():
+    assert found("tf32", **{"machine.gpu_name": "NVIDIA H20"}).basis == "bound"
+    assert found("tf32", **{"machine.gpu_name": "NVIDIA H200"}).basis == "modelled"
 
 
 @pytest.mark.parametrize("name", ["device.busy_share", "device.gemm_fp32_share"])

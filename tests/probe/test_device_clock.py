@@ -171,6 +171,19 @@ def test_what_the_marks_cost_counts_as_overhead(probed, cuda, monkeypatch):
     assert probed.overhead.row()["event_ns"] >= 250 * 10**6 // device_clock.COST_MARKS
 
 
+def test_the_thread_that_watches_records_no_marks(probed, cuda):
+    """Of a device that hangs each of them might wait."""
+    device_clock.start(probed.recorder, clock.now())
+    before = len(cuda.recorded)
+    probed.overhead.start()
+    thread = threading.Thread(target=probed.overhead.stop)
+    thread.start()
+    thread.join()
+    assert len(cuda.recorded) == before
+    probed.overhead.stop()
+    assert len(cuda.recorded) == before + device_clock.COST_MARKS
+
+
 def test_marks_that_cuda_refuses_cost_nothing_that_is_known(recorder, monkeypatch):
     device_clock.start(recorder, clock.now())
     monkeypatch.setattr(torch.cuda, "current_stream", lambda: 1 / 0)

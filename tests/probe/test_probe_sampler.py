@@ -51,7 +51,7 @@ def test_the_users_functions_and_those_that_always_write(monkeypatch, tmp_path, 
     monkeypatch.setattr(call_sites, "is_user", lambda asked: asked == str(file))
     made = {}
     exec(compile(SCRIPT, str(file), "exec"), made)
-    assert made["train"](lambda: sampler.path(sys._getframe()), name) == (path, writing)
+    assert made["train"](lambda: sampler.path(call_sites.outwards(sys._getframe())), name) == (path, writing)
 
 
 def test_without_source_nothing_is_known(monkeypatch, tmp_path):

@@ -31,11 +31,8 @@ class Frame:
 
 
 def stack(*frames):
-    """The innermost of frames that are given from the outermost on: (module, function, keywords)."""
-    frame = None
-    for module, function, given in frames:
-        frame = Frame(module, function, back=frame, **given)
-    return frame
+    """A stack of frames that are given from the outermost on: (module, function, keywords)."""
+    return [Frame(module, function, **given) for module, function, given in reversed(frames)]
 
 
 def user(function="main", file="/p/train.py", line=5):

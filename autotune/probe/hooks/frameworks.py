@@ -29,6 +29,13 @@ LIGHTNING_PROFILERS = {
 }
 """What the Trainer takes for a profiler, by its class; "none" of the one that does nothing."""
 
+DIVIDED = ("None", "CausalLM", "MaskedLM", "TokenClassification", "ConditionalGeneration", "SemanticSegmentation")
+"""Losses of transformers (loss/loss_utils.py, by `loss_type`) that divide by num_items_in_batch; without a type it is
+that of a causal language model."""
+
+DIVIDING = ("compute_loss", "training_step", "get_batch_samples", "_get_num_items_in_batch")
+"""Methods of transformers' Trainer that decide whether losses of micro-batches are divided."""
+
 
 class Observed:
     """Weak references to the frameworks' objects, read when the Recording is written."""
@@ -161,31 +168,59 @@ def _adds_losses(trainer: Any) -> bool | None:
 
     The Trainer leaves it to a model whose forward takes keyword arguments (transformers 5.23 trainer.py training_step
     and __init__), which it tells num_items_in_batch; many models compute a mean of their own batch all the same. None
-    where a loss of the user's, label smoothing, or a model that is not of transformers decides.
+    where code of the user's, label smoothing, or a model that is not of transformers decides.
     """
-    import inspect
-
-    own = inspect.getattr_static(type(trainer), "compute_loss").__module__
-    scaled = getattr(trainer, "loss_is_scaled_for_ga", None)
-    is_left_to_model = trainer.model_accepts_loss_kwargs if scaled is None else scaled
-    if (
-        not own.startswith("transformers.")
-        or trainer.compute_loss_func is not None
-        or trainer.label_smoother is not None
-    ):
+    if not all(_is_of_transformers(trainer, name) for name in DIVIDING):
         return None
-    if not is_left_to_model:
+    if trainer.compute_loss_func is not None or trainer.label_smoother is not None:
+        return None
+    scaled = getattr(trainer, "loss_is_scaled_for_ga", None)
+    if not (trainer.model_accepts_loss_kwargs if scaled is None else scaled):
         return False
     model = trainer.model
-    model = model.get_base_model() if hasattr(model, "get_base_model") else model
+    divides = _divides(model.get_base_model() if hasattr(model, "get_base_model") else model)
+    return None if divides is None else not divides
+
+
+def _is_of_transformers(trainer: Any, name: str) -> bool:
+    """Whether a method is the library's own; also one that this release does not have."""
+    method = getattr(type(trainer), name, None)
+    return name not in vars(trainer) and (method is None or method.__module__.startswith("transformers."))
+
+
+def _divides(model: Any) -> bool | None:
+    """Whether the loss of a model of transformers is a sum over num_items_in_batch, as its forward is written."""
+    import inspect
+
     forward = inspect.unwrap(type(model).forward)
     # Without labels the Trainer counts no items, and divides.
     if not forward.__module__.startswith("transformers.") or "labels" not in inspect.signature(forward).parameters:
         return None
     names = {*forward.__code__.co_names, *forward.__code__.co_varnames}
-    if names & {"loss_function", "num_items_in_batch"}:
+    if "num_items_in_batch" in names:
+        return True
+    if "loss_function" not in names:
+        return False if any(name.endswith(("Loss", "cross_entropy")) for name in names) else None
+    kind = str(getattr(model, "loss_type", None))
+    if "_loss_function" in vars(model) or kind.endswith(("Detection", "InstanceSegmentation")):
+        return None
+    if not _hands_on(inspect.getsource(forward)):
         return False
-    return True if any(name.endswith(("Loss", "cross_entropy")) for name in names) else None
+    # loss/loss_utils.py: the losses of regression and of several labels are means.
+    if kind.endswith("Classification") and kind != "ForTokenClassification":
+        problem = getattr(model.config, "problem_type", None)
+        return None if problem is None and model.config.num_labels > 1 else problem == "single_label_classification"
+    return True if kind.endswith(DIVIDED) else None
+
+
+def _hands_on(source: str) -> bool:
+    """Whether a forward calls its loss_function with the keyword arguments that it was given."""
+    import ast
+    import textwrap
+
+    calls = (node for node in ast.walk(ast.parse(textwrap.dedent(source))) if isinstance(node, ast.Call))
+    losses = [call for call in calls if isinstance(call.func, ast.Attribute) and call.func.attr == "loss_function"]
+    return bool(losses) and all(any(keyword.arg is None for keyword in call.keywords) for call in losses)
 
 
 def _lightning_profiler(thing: Any) -> Row:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import sys
 
-from .. import clock, describe, sampler
+from .. import call_sites, clock, describe, sampler
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -63,7 +63,7 @@ def _noting(counts: Samples) -> Callable[[FrameType, str, object], None]:
             due += passed * INTERVAL_NS
             filled = frame.f_back if event == "call" else frame
             if filled is not None:
-                key = ("fetch", *sampler.describe(filled))
+                key = ("fetch", *sampler.describe(call_sites.outwards(filled)))
                 counts[key] = counts.get(key, 0) + passed
         due += clock.now() - began
 

@@ -44,42 +44,88 @@ def test_a_trainer_is_told_with_the_trainers_that_it_extends():
     assert frameworks.values(mine(), {"fields": [], "read": "trainer"}) == {"classes": classes, "adds_losses": None}
 
 
+SIZES = {
+    "hidden_size": 8,
+    "num_hidden_layers": 1,
+    "num_attention_heads": 1,
+    "intermediate_size": 8,
+    "vocab_size": 9,
+    "pad_token_id": 0,
+}
+
+
 @pytest.mark.parametrize(
-    ("model", "told", "trainer", "expected"),
+    ("model", "config", "told", "trainer", "expected"),
     [
-        ("BertForSequenceClassification", {}, {}, True),
-        ("BertForTokenClassification", {}, {}, True),
-        ("BertForSequenceClassification", {"accepts_loss_kwargs": False}, {}, False),
-        ("BertForSequenceClassification", {}, {"label_smoothing_factor": 0.1}, None),
-        ("LlamaForSequenceClassification", {}, {}, False),
-        ("LlamaForCausalLM", {}, {}, False),
-        ("BertForQuestionAnswering", {}, {}, None),
+        ("BertForSequenceClassification", {}, {}, {}, True),
+        ("BertForTokenClassification", {}, {}, {}, True),
+        ("BertForSequenceClassification", {}, {"accepts_loss_kwargs": False}, {}, False),
+        ("BertForSequenceClassification", {}, {}, {"label_smoothing_factor": 0.1}, None),
+        ("LlamaForSequenceClassification", {}, {}, {}, True),
+        ("ModernBertForMaskedLM", {}, {}, {}, False),
+        ("LlamaForCausalLM", {}, {}, {}, False),
+        ("GPTNeoXForTokenClassification", {}, {}, {}, True),
+        ("BertForQuestionAnswering", {}, {}, {}, None),
     ],
 )
-def test_whether_a_trainer_adds_the_losses_of_micro_batches(tmp_path, model, told, trainer, expected):
+def test_whether_a_trainer_adds_the_losses_of_micro_batches(tmp_path, model, config, told, trainer, expected):
     transformers = pytest.importorskip("transformers")
-    name = model.partition("For")[0]
-    sizes = {
-        "hidden_size": 8,
-        "num_hidden_layers": 1,
-        "num_attention_heads": 1,
-        "intermediate_size": 8,
-        "vocab_size": 9,
-    }
-    made = getattr(transformers, model)(getattr(transformers, f"{name}Config")(**sizes))
+    configured = getattr(transformers, f"{model.partition('For')[0]}Config")(**SIZES, **config)
+    made = getattr(transformers, model)(configured)
     for key, value in told.items():
         setattr(made, key, value)
     arguments = transformers.TrainingArguments(str(tmp_path), use_cpu=True, report_to="none", **trainer)
     assert frameworks._adds_losses(transformers.Trainer(model=made, args=arguments)) is expected
 
 
-def test_a_loss_of_the_users_says_nothing_of_the_models(tmp_path):
+@pytest.mark.parametrize(
+    ("model", "config"),
+    [
+        ("BertForSequenceClassification", {}),
+        ("BertForTokenClassification", {}),
+        ("LlamaForSequenceClassification", {}),
+        ("LlamaForSequenceClassification", {"num_labels": 1}),
+        ("LlamaForTokenClassification", {}),
+        ("LlamaForCausalLM", {}),
+        ("GPTNeoXForTokenClassification", {}),
+    ],
+)
+def test_it_is_what_the_losses_of_a_training_say(tmp_path, model, config):
+    """Half of the micro-batch and twice the accumulation: the logged loss doubles where losses are added."""
+    torch, transformers = pytest.importorskip("torch"), pytest.importorskip("transformers")
+    is_regression = config.get("num_labels") == 1
+    of_tokens = "Token" in model or "LM" in model
+    ids = torch.arange(1, 9)
+    label = ids % 2 if of_tokens else 0.5 if is_regression else 1
+    rows = [{"input_ids": ids, "labels": label} for _ in range(8)]
+    logged, said = [], set()
+    for size, accumulation in ((4, 1), (2, 2)):
+        torch.manual_seed(0)
+        configured = getattr(transformers, f"{model.partition('For')[0]}Config")(**SIZES, **config)
+        for name in [
+            name for name in vars(configured) if "dropout" in name and isinstance(vars(configured)[name], float)
+        ]:
+            setattr(configured, name, 0.0)
+        arguments = transformers.TrainingArguments(
+            str(tmp_path), use_cpu=True, report_to="none", max_steps=1, logging_steps=1, save_strategy="no",
+            per_device_train_batch_size=size, gradient_accumulation_steps=accumulation, disable_tqdm=True,
+        )  # fmt: skip
+        trainer = transformers.Trainer(getattr(transformers, model)(configured), arguments, train_dataset=rows)
+        trainer.train()
+        logged.append(trainer.state.log_history[0]["loss"])
+        said.add(frameworks._adds_losses(trainer))
+    assert said == {logged[1] > 1.5 * logged[0]}
+    assert logged[1] / logged[0] == pytest.approx(2.0 if said == {True} else 1.0, rel=0.05)
+
+
+@pytest.mark.parametrize("name", ["compute_loss", "training_step", "get_batch_samples"])
+def test_code_of_the_users_says_nothing_of_the_models_loss(tmp_path, name):
     transformers = pytest.importorskip("transformers")
 
-    class Mine(transformers.Trainer):
-        def compute_loss(self, model, inputs, **kwargs):
-            raise NotImplementedError
+    def mine(self, *args, **kwargs):
+        raise NotImplementedError
 
+    Mine = type("Mine", (transformers.Trainer,), {name: mine})  # noqa: N806 (a class)
     config = transformers.BertConfig(hidden_size=8, num_hidden_layers=1, num_attention_heads=1, intermediate_size=8)
     arguments = transformers.TrainingArguments(str(tmp_path), use_cpu=True, report_to="none")
     assert frameworks._adds_losses(Mine(transformers.BertForSequenceClassification(config), arguments)) is None
