@@ -3,7 +3,7 @@
 1. Find the project and its configuration, and select the rules.
 2. Scan the files: a bundle for each training run that they describe.
 3. Evaluate the rules for each bundle, with the facts of the machine and of a recorded profile.
-4. Leave out what comments, the configuration or the baseline silence.
+4. Leave out what comments, the configuration or the baseline silence, and what is minor.
 """
 
 from __future__ import annotations
@@ -38,6 +38,7 @@ class CheckOptions(Struct, frozen=True):
     `select` and `ignore` hold ids of rules or beginnings of ids. `baseline` silences what it holds, `write_baseline`
     makes one first. `env` adds this machine and the packages of `python` (None: the active one). `profile` is a run or
     a recording; `maxima` are limits of its facts, `max_regression` is a share, against the run or recording `against`.
+    `with_minor` also reports what is worth a change in some runs only.
     """
 
     paths: tuple[Path, ...]
@@ -52,6 +53,7 @@ class CheckOptions(Struct, frozen=True):
     maxima: Mapping[str, float] = field(default_factory=dict)
     max_regression: float | None = None
     against: str | None = None
+    with_minor: bool = False
 
 
 def check(options: CheckOptions, *, cwd: Path) -> Checked:
@@ -71,6 +73,7 @@ def check(options: CheckOptions, *, cwd: Path) -> Checked:
     observed = profile.observed(scanned.bundles, root) if profile is not None else [None] * len(scanned.bundles)
     judged, unjudged = _judge(scanned.bundles, rules, machine_facts, observed)
     reported = [suppression.suppress_by_person(each, config) for each in _without_repeats(judged)]
+    reported = reported if options.with_minor else [suppression.suppress_minor(each) for each in reported]
     reported = _without_baseline(reported, options, root, cwd)
     return Checked(
         root=str(root),

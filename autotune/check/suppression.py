@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Iterator
 from msgspec.structs import replace
 
 from autotune.check.configuration import Configuration, matches_rule
-from autotune.model.checked import COMMENT, CONFIGURATION, CheckedBundle, Silenced
+from autotune.model.checked import COMMENT, CONFIGURATION, MINOR, CheckedBundle, Silenced
 from autotune.model.evidence import Location
 from autotune.model.finding import Finding
 from autotune.model.rule import Rule
@@ -20,6 +20,11 @@ Judge = Callable[[Finding, Location], Silenced | None]
 def suppress_by_person(checked: CheckedBundle, configuration: Configuration) -> CheckedBundle:
     """Silence the findings all of whose places a comment or per-file-ignores covers; the others keep an open place."""
     return suppress(checked, lambda finding, place: _judge_of_person(finding, place, checked, configuration))
+
+
+def suppress_minor(checked: CheckedBundle) -> CheckedBundle:
+    """Silence what is worth a change in some runs only."""
+    return suppress(checked, lambda finding, place: Silenced(finding, MINOR, "") if finding.is_minor else None)
 
 
 def finding_places(finding: Finding, checked: CheckedBundle) -> tuple[Location, ...]:

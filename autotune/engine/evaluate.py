@@ -82,9 +82,12 @@ def _decided(rule: Rule, evidence: Evidence, subject: str) -> Outcome:
 
 def _is_refuted(rule: Rule, evidence: Evidence, subject: str) -> bool:
     """Whether a run shows that what the files say does not hold for it; without a run nothing does."""
-    if not rule.refuted_by:
-        return False
-    answer, _ = compile_expression(rule.refuted_by, rule.limits).evaluate(lambda name: evidence.lookup(subject, name))
+    return bool(rule.refuted_by) and _holds(rule.refuted_by, rule, evidence, subject)
+
+
+def _holds(condition: str, rule: Rule, evidence: Evidence, subject: str) -> bool:
+    """Whether a condition of the rule is surely true."""
+    answer, _ = compile_expression(condition, rule.limits).evaluate(lambda name: evidence.lookup(subject, name))
     return answer is True
 
 
@@ -102,6 +105,7 @@ def _finding(rule: Rule, evidence: Evidence, subject: str) -> Finding:
         location=_location(changes, places, (*names, *_fixed(rule)), evidence, subject),
         places=places,
         asked_share=share if isinstance(share, float) else None,
+        is_minor=bool(rule.matters) and not _holds(rule.matters, rule, evidence, subject),
     )
 
 

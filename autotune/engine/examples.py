@@ -25,11 +25,12 @@ class Result(Struct, frozen=True):
     said: str = ""
     right: str = ""
     useless: str = ""
+    minor: bool = False
 
     def fits(self, example: Example) -> bool:
         """Whether the example expects it; its sentence is compared by `failures`."""
-        expected = (example.expect, example.right, example.useless)
-        return (self.outcome, self.right, self.useless) == expected
+        expected = (example.expect, example.right, example.useless, example.minor)
+        return (self.outcome, self.right, self.useless, self.minor) == expected
 
 
 def failures(rule: Rule) -> Iterator[str]:
@@ -43,7 +44,7 @@ def failures(rule: Rule) -> Iterator[str]:
         elif example.message and result.said != example.message:
             yield f'{title}: says "{result.said}" instead of "{example.message}"'
         elif not result.fits(example):
-            for key in ("right", "useless"):
+            for key in ("right", "useless", "minor"):
                 if getattr(result, key) != getattr(example, key):
                     yield f'{title}: {key} is "{getattr(result, key)}" instead of "{getattr(example, key)}"'
 
@@ -62,7 +63,7 @@ def run_example(rule: Rule, example: Example) -> Result:
     found = (remark(each, asked, evidence, subject) for each in (asked.right, asked.useless))
     right, useless = (words(each, asked, evidence, subject) if each is not None else "" for each in found)
     return (
-        Result("fires", outcome.message, right, useless)
+        Result("fires", outcome.message, right, useless, outcome.is_minor)
         if isinstance(outcome, Finding)
         else Result("silent", "", right, useless)
     )

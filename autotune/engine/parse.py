@@ -172,18 +172,19 @@ def _remark(fields: Fields) -> Remark:
 
 def _static(fields: Fields, severity: Severity, confidence: str, fixes: tuple[Fix, ...]) -> Static:
     """The part for `check`; what it does not say is as in the rule."""
-    fields.only(("when", "message", "severity", "confidence", "fix"))
+    fields.only(("when", "matters", "message", "severity", "confidence", "fix"))
     return Static(
         when=fields.text("when"),
         message=" ".join(fields.text("message").split()),
         severity=Severity(fields.choice("severity", list(Severity), default=severity) or severity),
         confidence=fields.choice("confidence", CONFIDENCES, default=confidence),
         fixes=tuple(_fix(row) for row in fields.tables("fix")) or fixes,
+        matters=fields.text("matters", default=""),
     )
 
 
 def _example(fields: Fields) -> Example:
-    fields.only(("static", "expect", "facts", "why", "message", "right", "useless"))
+    fields.only(("static", "expect", "facts", "why", "message", "right", "useless", "minor"))
     facts: dict[str, Value] = {}
     for name, raw in fields.entries("facts").items():
         if name in kinds():
@@ -198,4 +199,5 @@ def _example(fields: Fields) -> Example:
         static=fields.flag("static"),
         right=fields.text("right", default=""),
         useless=fields.text("useless", default=""),
+        minor=fields.flag("minor"),
     )

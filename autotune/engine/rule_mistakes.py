@@ -79,6 +79,12 @@ def _static(rule: Rule) -> Iterator[str]:
     yield from (f"static.{each}" for each in _claims(part if part.fixes != rule.fixes else replace(part, fixes=())))
     if _is_syntax(part.when):
         yield from (f"static.when: `{name}` needs a run" for name in names_in(parse(part.when)) if needs_a_run(name))
+    if part.matters:
+        wrong = [*_expression(rule, "static.matters", part.matters, "bool")]
+        read = () if wrong else names_in(parse(part.matters))
+        yield from wrong or (f"static.matters: `{name}` needs a run" for name in read if needs_a_run(name))
+        if not any(example.minor for example in part.examples):
+            yield "example: none is static with minor = true"
     yield from (f"static {each}" for each in _expectations(part))
 
 
@@ -220,7 +226,7 @@ def _limits(rule: Rule) -> Iterator[str]:
     fixes = [fix for part in parts for fix in part.fixes]
     remarks = (*rule.right, *rule.useless)
     whens = [*(part.when for part in parts), *(each.when for each in remarks)]
-    conditions = [*whens, *([rule.refuted_by] if rule.refuted_by else [])]
+    conditions = [*whens, *(text for text in (rule.refuted_by, parts[1].matters) if text)]
     expressions = [*conditions, *(text for fix in fixes for text in (fix.when, fix.value) if text)]
     if not all(map(_is_syntax, expressions)):
         return

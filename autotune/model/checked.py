@@ -8,12 +8,12 @@ from autotune.model.finding import Finding, Skipped
 from autotune.model.rule import Severity
 from autotune.model.scanned import Bundle, ScanNote
 
-COMMENT, CONFIGURATION, BASELINE = "comment", "configuration", "baseline"
+COMMENT, CONFIGURATION, BASELINE, MINOR = "comment", "configuration", "baseline", "minor"
 """What may say that a finding is not reported."""
 
 
 class Silenced(Struct, frozen=True):
-    """A finding that is not reported; `by` is COMMENT, CONFIGURATION or BASELINE."""
+    """A finding that is not reported; `by` is COMMENT, CONFIGURATION, BASELINE or MINOR."""
 
     finding: Finding
     by: str

@@ -107,7 +107,7 @@ class Finding(Struct, frozen=True):
 
     `places` are where the first fact that the rule read and that has places shows it.
     `install` and `script` are what its advice needs, and a run tells enough of. `asked_share`: the part of the
-    step that a question asks about.
+    step that a question asks about. `is_minor`: read off files, and worth a change in some runs only.
     """
 
     rule: Rule
@@ -121,6 +121,7 @@ class Finding(Struct, frozen=True):
     install: Install | None = None
     script: GeneratedScript | None = None
     asked_share: float | None = None
+    is_minor: bool = False
 
     @property
     def effect(self) -> Effect:

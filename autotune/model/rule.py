@@ -84,8 +84,8 @@ class Remark(Struct, frozen=True):
 class Example(Struct, frozen=True):
     """Facts by name and what the rule must do with them: "fires", "silent" or "skipped".
 
-    A `static` example is one of what the rule says without a run. `right` and `useless` are the words of the remark
-    that it makes of them, "" for none.
+    A `static` example is one of what the rule says without a run, `minor` one that this is minor in. `right` and
+    `useless` are the words of the remark that it makes of them, "" for none.
     """
 
     expect: str
@@ -95,16 +95,21 @@ class Example(Struct, frozen=True):
     static: bool = False
     right: str = ""
     useless: str = ""
+    minor: bool = False
 
 
 class Static(Struct, frozen=True):
-    """What files alone show of a rule's problem: `when` and `message` read only what is known without a run."""
+    """What files alone show of a rule's problem: `when` and `message` read only what is known without a run.
+
+    Where `matters` is given and not surely true, what it says is minor: true, and worth a change in some runs only.
+    """
 
     when: str
     message: str
     severity: Severity
     confidence: str
     fixes: tuple[Fix, ...]
+    matters: str = ""
 
 
 class Rule(Struct, frozen=True):
@@ -137,6 +142,8 @@ class Rule(Struct, frozen=True):
     """A condition on what a run shows: where it is true, what files say of this rule does not hold for that run."""
     right: tuple[Remark, ...] = ()
     """What is already right where the rule passed: the first whose condition is true."""
+    matters: str = ""
+    """Of a static part: its condition for what is not minor, "" where nothing is."""
     useless: tuple[Remark, ...] = ()
     """What would not help where the rule passed: the first whose condition is true."""
 
@@ -157,4 +164,5 @@ class Rule(Struct, frozen=True):
             static=None,
             right=(),
             useless=(),
+            matters=own.matters,
         )

@@ -183,11 +183,12 @@ def notes(checked: Checked) -> tuple[ScanNote, ...]:
 
 
 def suppressed_counts(checked: Checked) -> str:
-    """ "3 findings (comment 2, baseline 1)", "" when none is."""
+    """ "3 findings (comment 2, minor 1: --all reports them)", "" when none is."""
     by = Counter(each.by for bundle in checked.bundles for each in bundle.silenced)
     if not by:
         return ""
-    return f"{count(by.total(), 'finding')} ({', '.join(f'{name} {number}' for name, number in sorted(by.items()))})"
+    named = {**by, "minor": f"{by['minor']}: --all reports them"} if by["minor"] else by
+    return f"{count(by.total(), 'finding')} ({', '.join(f'{name} {number}' for name, number in sorted(named.items()))})"
 
 
 def gate_line(of: Gate) -> str:

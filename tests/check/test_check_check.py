@@ -14,7 +14,7 @@ from autotune.check.profile import Profile
 from autotune.engine import evaluate as engine_evaluate
 from autotune.engine.evidence import NOT_SEEN, join
 from autotune.errors import UsageError
-from autotune.model.checked import Checked
+from autotune.model.checked import MINOR, Checked
 from autotune.model.evidence import RUN, Evidence, Fact, Location, Setting
 from autotune.model.rule import Severity
 
@@ -46,7 +46,8 @@ def project(tmp_path: Path) -> Path:
 
 
 def check(root: Path, *paths: str, **options: object) -> Checked:
-    given = api.CheckOptions(tuple(Path(path) for path in paths or (".",)), **options)  # type: ignore[arg-type]
+    asked = {"with_minor": True, **options}
+    given = api.CheckOptions(tuple(Path(path) for path in paths or (".",)), **asked)  # type: ignore[arg-type]
     return api.check(given, cwd=root)
 
 
@@ -70,6 +71,27 @@ def test_what_files_decide_fires_and_the_rest_needs_a_run(project) -> None:
     skipped = {(each.rule.id, each.subject) for each in one.skipped}
     assert not subjects & skipped
     assert one.num_passed > 0
+
+
+def test_minor_findings_are_counted_and_fail_nothing(project) -> None:
+    edit(project, "open_dataset()", "open_dataset(), pin_memory=False")
+    everything = check(project, fail_on=Severity.LOW)
+    minor = {finding.rule.id for finding in everything.findings if finding.is_minor}
+    assert {"DL001", "DL004"} <= minor
+    checked = check(project, fail_on=Severity.LOW, with_minor=False)
+    assert found(checked) == found(everything) - minor
+    silenced = {each.finding.rule.id for each in checked.bundles[0].silenced if each.by == MINOR}
+    assert silenced == minor
+    only = check(project, select=("DL",), fail_on=Severity.LOW, with_minor=False)
+    assert not only.findings
+    assert not only.fails
+
+
+def test_what_makes_it_costly_here_is_said(project) -> None:
+    edit(project, "loss = model(x.to(device)).sum()", "loss = model(x.to(device)).sum(); print(loss.item())")
+    assert "SY001" not in found(check(project, with_minor=False))
+    edit(project, "print(loss.item())", "print(loss.item()); a.append(loss.item()); b.append(float(loss))")
+    assert "SY001" in found(check(project, with_minor=False))
 
 
 def test_a_finding_shows_its_place(project) -> None:

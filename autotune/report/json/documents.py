@@ -772,7 +772,7 @@ class FileSkipped(SkippedRule):
 
 
 class SilencedFinding(FileFinding):
-    """A finding that a comment, a setting or the baseline silences."""
+    """A finding that a comment, a setting or the baseline silences, or a minor one."""
 
     by: str
     """What silences it."""
