@@ -21,7 +21,7 @@ IO_BOUND_SHARE = 0.3
 
 MOST_WORKERS = 16
 
-PREPARED = ("tokenize_share", "decode_share", "constant_share")
+PREPARED = ("tokenize_share", "decode_share", "constant_share", "collate_share")
 """Facts about what fills the preparation of a batch: their place is the line in which most of it is."""
 
 DISTURBED = 0.25

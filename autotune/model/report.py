@@ -71,6 +71,10 @@ class Caller(Struct, frozen=True):
     share: float
 
 
+LEAST_HOT = 0.1
+"""Of a step: a line that costs less is not what to look at."""
+
+
 class HotLine(Struct, frozen=True, kw_only=True):
     """A statement of the user's code (lines `line` to `end_line`) and what it costs in a step.
 
@@ -122,6 +126,11 @@ class HotLine(Struct, frozen=True, kw_only=True):
     """The user's lines that its function is called from, that with the most of its time first; without the backward
     pass."""
 
+    @property
+    def calls_backward(self) -> bool:
+        """Whether most of it is backward passes that it called, and whose nodes have no line."""
+        return self.phase_ms.get("backward", 0.0) > sum(self.phase_ms.values()) / 2 + self.backward_ms
+
 
 class HotModule(Struct, frozen=True):
     """A module of the model, or all of a list as one ("layers.*.norm"), and its share of the step, in 0..1.
@@ -146,6 +155,14 @@ class LineTable(Struct, frozen=True):
     known_share: float
     ops: float | None = None
     op_us: float | None = None
+
+    @property
+    def hottest(self) -> HotLine | None:
+        """The line to look at: the first one, or the next that costs a tenth of the step where the first is a call
+        of backward, which tells nothing of where its nodes were made."""
+        rest = (line for line in self.lines if not line.calls_backward and line.share >= LEAST_HOT)
+        first = self.lines[0] if self.lines else None
+        return next(rest, first) if first is not None and first.calls_backward else first
 
 
 class Step(Struct, frozen=True):

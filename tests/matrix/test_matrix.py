@@ -109,7 +109,7 @@ def test_the_edit_lands_where_a_person_would_make_it(cell: Cell, expect: Expect,
 
 def places(root: Path, *names: str) -> set[tuple[str, str, int]]:
     """The rule, file and line of each finding of `check`."""
-    found = check(CheckOptions(tuple(map(Path, names))), cwd=root).findings
+    found = check(CheckOptions(tuple(map(Path, names)), with_minor=True), cwd=root).findings
     return {(one.rule.id, one.location.file, one.location.line) for one in found if one.location is not None}
 
 

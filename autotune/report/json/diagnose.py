@@ -115,9 +115,9 @@ def _verdict(report: Report) -> doc.Bound | None:
     name, share = bound(report, report.step)
     claims = (finding.rule.id for finding in report.evaluation.findings if not finding.rule.is_question)
     first = next(claims, None)
-    lines = report.step.lines.lines if report.step.lines is not None else ()
+    line = report.step.lines.hottest if report.step.lines is not None else None
     hottest: doc.HottestLine | None = (
-        {"file": lines[0].file, "line": lines[0].line, "share": lines[0].share} if lines else None
+        {"file": line.file, "line": line.line, "share": line.share} if line is not None else None
     )
     return {"bound": name, "share": share, "first": first, "hottest": hottest}
 

@@ -90,10 +90,11 @@ def _bound(report: Report, step: Step) -> str:
 
 def _hottest(report: Report) -> str:
     """The line that costs most, where one was seen; nothing is wrong with it for all that is known."""
-    lines = report.step.lines.lines if report.step is not None and report.step.lines is not None else ()
-    if not lines:
+    table = report.step.lines if report.step is not None else None
+    line = table.hottest if table is not None else None
+    if line is None:
         return ""
-    return f"The most expensive line, {line_place(lines[0], report)}, takes {percent(lines[0].share)} of each step."
+    return f"The most expensive line, {line_place(line, report)}, takes {percent(line.share)} of each step."
 
 
 def _compute(step: Step) -> str:
