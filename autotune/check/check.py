@@ -3,7 +3,7 @@
 1. Find the project and its configuration, and select the rules.
 2. Scan the files: a bundle for each training run that they describe.
 3. Evaluate the rules for each bundle, with the facts of the machine and of a recorded profile.
-4. Leave out what comments, the configuration or the baseline silence, and what is minor.
+4. Leave out what comments, the configuration or the baseline silence, and minor findings.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class CheckOptions(Struct, frozen=True):
     `select` and `ignore` hold ids of rules or beginnings of ids. `baseline` silences what it holds, `write_baseline`
     makes one first. `env` adds this machine and the packages of `python` (None: the active one). `profile` is a run or
     a recording; `maxima` are limits of its facts, `max_regression` is a share, against the run or recording `against`.
-    `with_minor` also reports what is worth a change in some runs only.
+    `with_minor` also reports minor findings.
     """
 
     paths: tuple[Path, ...]

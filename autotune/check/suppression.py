@@ -23,7 +23,7 @@ def suppress_by_person(checked: CheckedBundle, configuration: Configuration) -> 
 
 
 def suppress_minor(checked: CheckedBundle) -> CheckedBundle:
-    """Silence what is worth a change in some runs only."""
+    """Silence minor findings."""
     return suppress(checked, lambda finding, place: Silenced(finding, MINOR, "") if finding.is_minor else None)
 
 

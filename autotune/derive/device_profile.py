@@ -79,12 +79,12 @@ def idle_shares(view: RecordingView) -> Mapping[str, float | str]:
     }
     # Waits of the script's own reads are another fact's.
     others = without(_unexplained(view, table)[1], merged(gaps_after_reads(view)))
-    waits = [IdlePart("sync", ns, *name) for name, ns in _after_syncs(table, others)[0].most_common() if ns > 0]
-    for name, parts in (("launch_idle_at", found.idle), ("other_sync_idle_at", waits)):
-        wanted = LAUNCHING if name == "launch_idle_at" else ("sync",)
-        largest = next((part for part in parts if part.kind in wanted and (part.name or part.place)), None)
+    launches = [(part.name, part.place) for part in found.idle if part.kind in LAUNCHING]
+    waits = [place for place, ns in _after_syncs(table, others)[0].most_common() if ns > 0]
+    for name, places in (("launch_idle_at", launches), ("other_sync_idle_at", waits)):
+        largest = next((place for place in places if any(place)), None)
         if largest is not None:
-            values[name] = " in ".join(part for part in (largest.name, largest.place) if part)
+            values[name] = " in ".join(part for part in largest if part)
     return values
 
 

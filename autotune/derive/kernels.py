@@ -239,5 +239,5 @@ def _share_or_none(part: float | None, whole: float) -> float | None:
 
 
 def _share(part: float, whole: float) -> float:
-    """At most 1, also of what is longer than a whole that rounds to nothing."""
+    """`part` / `whole`, at most 1; both in nanoseconds."""
     return min(1.0, part / max(1.0, whole))

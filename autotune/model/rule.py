@@ -84,8 +84,8 @@ class Remark(Struct, frozen=True):
 class Example(Struct, frozen=True):
     """Facts by name and what the rule must do with them: "fires", "silent" or "skipped".
 
-    A `static` example is one of what the rule says without a run, `minor` one that this is minor in. `right` and
-    `useless` are the words of the remark that it makes of them, "" for none.
+    A `static` example tries the [static] part, and expects a minor finding where `minor` is set. `right` and `useless`
+    are the words of the remark, "" for none.
     """
 
     expect: str
@@ -143,7 +143,7 @@ class Rule(Struct, frozen=True):
     right: tuple[Remark, ...] = ()
     """What is already right where the rule passed: the first whose condition is true."""
     matters: str = ""
-    """Of a static part: its condition for what is not minor, "" where nothing is."""
+    """Of a static part: the condition under which its finding is a full one; "" for always."""
     useless: tuple[Remark, ...] = ()
     """What would not help where the rule passed: the first whose condition is true."""
 

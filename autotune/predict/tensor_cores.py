@@ -34,7 +34,7 @@ OTHERS = ("H20",)
 """GPUs that are not like the others of their capability, by their names: of these nothing is known."""
 
 REST_RATIO = (1.0, 2.0)
-"""Of what is no product, under autocast: activations take half the memory, parameters and their update do not."""
+"""Of all other kernels, under autocast: activations take half the memory, parameters and their update as much."""
 
 ATTENTION_RATIO = (2.0, 8.0)
 """Of fused attention in fp32, which flash attention in bf16 takes the place of."""
@@ -57,8 +57,8 @@ def tensor_cores(arguments: Arguments, evidence: Evidence, subject: str) -> Gain
     """The step with its fp32 products, and for bf16 all kernels, faster by ratios that are known of the GPU.
 
     `to` is "tf32" or "bf16". The ratio of products is between half of that of the peak rates and all of it; under bf16
-    what is no product takes between as long and half as long. The step is not shorter than its launches take the
-    host. Of a GPU whose ratios are not known the gain is at most what the fastest possible products would save.
+    all other kernels take between half their time and all of it. The host's time to launch the kernels bounds the step
+    from below. Of a GPU whose ratios are not known the gain is at most what the fastest possible products would save.
     None without the shares of the kernels.
     """
     parts = _parts(evidence, subject)

@@ -67,7 +67,7 @@ def user_frame() -> FrameType | None:
 
 
 def outwards(frame: FrameType) -> list[FrameType]:
-    """The frames around one of this thread, that one first."""
+    """A frame of this thread and its callers, the innermost first."""
     frames: list[FrameType] = []
     around: FrameType | None = frame
     while around is not None:
@@ -77,12 +77,11 @@ def outwards(frame: FrameType) -> list[FrameType]:
 
 
 def stack_of(thread: int) -> list[FrameType]:
-    """The frames of another thread, the innermost first; empty for one that has ended, and while another one looks.
+    """The frames of another thread, the innermost first; empty where the thread has ended or another sample is taken.
 
-    Taken in one call that never gives the interpreter lock away, and to be read as it is: `f_back` of a thread that
-    runs on leads elsewhere. Up to Python 3.11 the making of a frame object may
-    start a garbage collection, and a finalizer in it lets the thread go on: the frame that is being made is then gone,
-    and the process dies (seen at `frame.f_back`).
+    One call takes them all and keeps the interpreter lock. Read the list, not `f_back`: the thread runs on meanwhile.
+    Up to Python 3.11 making a frame object may start a garbage collection, whose finalizers let the thread run: the
+    frame in the making is then gone, and the process dies (seen at `frame.f_back`).
     """
     frames: list[FrameType] = []
     # Of two samplers the second would switch the collection on again while the first one looks.
