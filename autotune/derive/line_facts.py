@@ -49,6 +49,17 @@ UNUSUAL = frozenset(
 )
 """A name with one of these is none of them, whatever its other words are: index_add, matrix_exp."""
 
+PRODUCTS = frozenset(
+    ("mm", "addmm", "bmm", "baddbmm", "addmv", "matmul", "linear", "mv", "einsum", "conv", "convolution")
+)
+"""Words in the names of products and convolutions: at a line outside of every model they are not the model's."""
+
+LEAST_OPS, MOST_OP_US = 500, 30.0
+"""So many operations each time that a line runs, so short each: starting them takes longer than computing them."""
+
+MOST_GRAPH = 0.05
+"""Of a line's time in the backward pass: less, and what it computes is not trained through."""
+
 TABLE_GRADIENT = "aten::embedding_dense_backward"
 CLEARS = ("aten::fill_", "aten::zero_")
 
@@ -70,12 +81,12 @@ def facts(view: RecordingView) -> Iterator[Fact]:
     if found is None:
         return
     lines = [line for line in hot_lines(found) if line.share >= LEAST_SHARE]
-    exposed = exposed_share(view)
+    exposed, trained = exposed_share(view), _trained_modules(view)
     loops, results = _loops(view, found)[:MOST_SUBJECTS], _results(view, found)[:MOST_SUBJECTS]
     for number, line in enumerate(lines[:MOST_SUBJECTS], 1):
         inside = _around(line, found, loops, results)
         place = Location(line.file, line.line, end_line=line.end_line)
-        yield from _stated(f"line#{number}", place, {**_of_line(line, exposed), "inside": inside})
+        yield from _stated(f"line#{number}", place, {**_of_line(line, exposed, trained), "inside": inside})
     for number, (loop, values) in enumerate(loops, 1):
         yield from _stated(f"loop#{number}", Location(loop["file"], loop["line"], end_line=loop["last"]), values)
     for number, (row, values) in enumerate(results, 1):
@@ -166,7 +177,15 @@ def exposed_share(view: RecordingView) -> float | None:
     return 1 - busy_share if isinstance(busy_share, float) else None
 
 
-def _of_line(line: HotLine, exposed: float | None) -> dict[str, Value | None]:
+def _trained_modules(view: RecordingView) -> frozenset[str] | None:
+    """Names of the modules that belong to a trained model; None where that was not noted."""
+    names = list(module_names(view))
+    if not all("is_trained" in row for row in names):
+        return None
+    return frozenset(collapsed(row["name"]) for row in names if row.get("is_trained"))
+
+
+def _of_line(line: HotLine, exposed: float | None, trained: frozenset[str] | None) -> dict[str, Value | None]:
     own_ms = sum(line.phase_ms.values())
     of_step = line.share / (own_ms + line.backward_ms) if own_ms + line.backward_ms else 0.0
     outside = {phase: ms for phase, ms in line.phase_ms.items() if phase in ("forward", "other")}
@@ -180,6 +199,10 @@ def _of_line(line: HotLine, exposed: float | None) -> dict[str, Value | None]:
         "other_share": line.phase_ms.get("other", 0.0) * of_step,
         "host_share": _at_most(host, exposed),
         "unusual_share": _at_most(unusual, exposed),
+        "product_share": outside_product_share(line, trained) * (own_ms * in_torch + line.backward_ms) * of_step
+        if line.operations and trained is not None
+        else None,
+        "small_ops_share": _at_most(small_ops_share(line), exposed),
         "dense_table_share": dense_table_share(line) * (own_ms * in_torch + line.backward_ms) * of_step
         if line.operations
         else None,
@@ -208,6 +231,24 @@ def unusual_share(line: HotLine) -> float:
     return sum(share for name, share in line.operations if not is_expected(name, is_in_model=is_in_model))
 
 
+def outside_product_share(line: HotLine, trained: frozenset[str]) -> float:
+    """Of the time of its operations, products and convolutions, where no module of a trained model runs them; else 0."""
+    if trained.intersection(line.modules):
+        return 0.0
+    return sum(share for name, share in line.operations if words_of(name) & PRODUCTS and is_expected(name))
+
+
+def small_ops_share(line: HotLine) -> float | None:
+    """Of the step, the line without its backward pass, where it starts many short operations each time that it runs
+    and is not trained through; else 0. None where its operations were not counted."""
+    if line.ops is None or line.op_us is None or line.runs is None:
+        return None
+    own_ms = sum(line.phase_ms.values())
+    is_small = line.ops >= LEAST_OPS * max(1.0, line.runs) and line.op_us <= MOST_OP_US
+    is_untrained = line.backward_ms <= MOST_GRAPH * (own_ms + line.backward_ms)
+    return line.share * own_ms / (own_ms + line.backward_ms) if is_small and is_untrained and own_ms else 0.0
+
+
 def dense_table_share(line: HotLine) -> float:
     """Of the time of its operations, the dense gradients of embedding tables, where more of it goes into clearing the
     table's rows than into adding to those that were used; else 0."""
@@ -217,11 +258,16 @@ def dense_table_share(line: HotLine) -> float:
 
 
 def is_expected(operation: str, *, is_in_model: bool = True) -> bool:
-    apart = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", operation.split("::")[-1]).lower()
-    words = {re.sub(r"\d+d?$", "", word) for word in re.split(r"[^a-z0-9]+", apart)}
+    words = words_of(operation)
     if words == {"norm"}:  # of a tensor, and no layer's
         return False
     return bool(words & (MODEL | ELEMENTWISE if is_in_model else MODEL)) and not words & UNUSUAL
+
+
+def words_of(operation: str) -> set[str]:
+    """ {"convolution", "backward"} of "aten::convolution_backward"; without what counts dimensions ("conv2d")."""
+    apart = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", operation.split("::")[-1]).lower()
+    return {re.sub(r"\d+d?$", "", word) for word in re.split(r"[^a-z0-9]+", apart)}
 
 
 def spends(line: HotLine) -> str:

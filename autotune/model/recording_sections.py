@@ -310,6 +310,9 @@ class ModuleName(TypedDict):
     is_frozen: bool
     """All of its weights are frozen, and it is in evaluation mode."""
 
+    is_trained: NotRequired[bool]
+    """It, or the root model that it is part of, has weights that are trained."""
+
 
 class LineSample(TypedDict):
     """Stack samples of one place."""

@@ -21,6 +21,10 @@ MOST_STEPS = 1000
 MEMORY_EVERY_NS = 10_000_000
 """Memory is read no more often: with CUDA that takes longer than a short step should bear."""
 
+NO_OPTIMIZER_S = 10
+"""Backwards alone are counted as steps for so long: an optimizer may still be made, after weights were initialised or
+importances were computed by gradients."""
+
 COUNTERS = ("cpu_ns", "process_cpu_ns", "queued_ns")
 
 
@@ -186,7 +190,8 @@ class StepWindow:
             return steps >= wanted
         # Ranks must end at the same step, whatever their clocks say: the others would wait for one that ended.
         is_alone = self._session.world_size() == 1
-        long_enough = moment - start >= self._request["min_s"] * 1e9 or not is_alone
+        least_s = max(self._request["min_s"], NO_OPTIMIZER_S if self.steps_by == "backward" else 0)
+        long_enough = moment - start >= least_s * 1e9 or not is_alone
         many_enough = steps >= self._request["default_steps"]
         return steps >= MOST_STEPS or (many_enough and long_enough and self._is_whole(moment, start, steps, is_alone))
 

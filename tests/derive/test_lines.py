@@ -42,7 +42,10 @@ def lines(samples=(), operations=(), runs=(), backward_ms=0, statements=(), loop
             "wall_ns": 1,
             "count": sum(row["count"] for row in samples),
             "rows": list(samples),
-            "modules": [{"name": name, "type": kind, "is_frozen": frozen} for name, kind, frozen in modules],
+            "modules": [
+                {"name": name, "type": kind, "is_frozen": frozen, "is_trained": not frozen}
+                for name, kind, frozen in modules
+            ],
             "statements": [(FILE, *span) for span in statements],
             "loops": list(loops),
         }
@@ -304,7 +307,7 @@ def test_every_catalogued_fact_of_lines_is_stated_and_no_other():
         "results": {"steps": 4, "rows": found},
         "frozen": {"steps": 3, "rows": [frozen("cell")], "are_same_batches": True},
     }
-    every["lines"]["modules"] = [{"name": "cell", "type": "LSTMCell", "is_frozen": True}]
+    every["lines"]["modules"] = [{"name": "cell", "type": "LSTMCell", "is_frozen": True, "is_trained": False}]
     every["operations"]["rows"][0]["names"] = [("aten::mm", 1, MS)]
     derived = derive([recording(script=steps(4), lines=every)])
     stated = {fact.name for fact in derived.facts if fact.name.split(".")[0] in ("line", "loop", "result", "frozen")}
@@ -513,3 +516,50 @@ def test_the_dense_gradients_of_tables(names, part):
     """The line has 15 ms of forward, two thirds of it inside torch, and 15 ms of the backward pass."""
     found = facts(lines(FOUR, [operation(20, 10, names=names, backward_ms=10, host_ms=20)], backward_ms=20), "line#1")
     assert found["line.dense_table_share"] == pytest.approx(part * (10 + 15) / 65, rel=0.02)
+
+
+@pytest.mark.parametrize(
+    ("module", "names", "part"),
+    [
+        ("NCC", [("aten::mkldnn_convolution", 16), ("aten::mul", 4)], 0.8),
+        ("", [("aten::bmm", 20)], 1.0),
+        ("head", [("aten::addmm", 20)], 0.0),
+        ("", [("aten::mul", 20)], 0.0),
+        ("", [("aten::linalg_matmul", 20)], 0.0),
+    ],
+    ids=["a loss", "a function", "the model", "no product", "asked about already"],
+)
+def test_products_outside_of_every_trained_model(module, names, part):
+    """The line has 10 ms of forward, all inside torch, and 15 ms of the backward pass."""
+    modules = [("NCC", "NCC", True), ("head", "Linear", False)]
+    samples = [seen("forward", 20, module=module), seen("forward", 21), seen("backward", 7)]
+    rows = [operation(20, 10, names=names, backward_ms=10, module=module)]
+    found = facts(lines(samples, rows, backward_ms=20, modules=modules), "line#1")
+    assert found["line.product_share"] == pytest.approx(part * 25 / 65, rel=0.02)
+
+
+def test_where_it_was_not_noted_what_is_trained_products_are_not_known():
+    every = lines(FOUR, [operation(20, 10, names=[("aten::mm", 10)])], modules=[("head", "Linear", False)])
+    del every["lines"]["modules"][0]["is_trained"]
+    assert "line.product_share" not in facts(every, "line#1")
+
+
+SMALL = "line.small_ops_share"
+
+
+@pytest.mark.parametrize(
+    ("ops", "runs", "us", "backward_ms", "is_small"),
+    [
+        (500, 1, 20, 0, True),
+        (499, 1, 20, 0, False),
+        (900, 2, 10, 0, False),
+        (500, 1, 31, 0, False),
+        (500, 1, 20, 10, False),
+    ],
+    ids=["on the limit", "fewer", "a line that runs twice", "longer ones", "trained through"],
+)
+def test_many_short_operations_that_nobody_trains_through(ops, runs, us, backward_ms, is_small):
+    row = operation(20, ops * us / 1e3, backward_ms=backward_ms, ops=ops, names=[("aten::copy_", 1)])
+    found = lines([seen("forward", 20), seen("backward", 7)], [row], runs=[(20, runs)], backward_ms=20)
+    (small,) = [fact for fact in derive([recording(script=steps(4), lines=found)]).facts if fact.name == SMALL]
+    assert small.value == (pytest.approx(20 / 65) if is_small else 0.0)

@@ -51,11 +51,13 @@ class ModuleStack:
     def rows(self, session: ProbeSession) -> dict[int, Row]:
         """The `ModuleName` of each module that ran, by id; one of no root model has its class alone."""
         names = names_of(session)
+        trained = {id(part) for root in roots_of(session) if _is_trained(root) for part in root.modules()}
         return {
             key: {
                 "name": names.get(key, type(module).__name__),
                 "type": type(module).__name__,
                 "is_frozen": _is_frozen(module),
+                "is_trained": key in trained or _is_trained(module),
             }
             for key, module in self._known.items()
         }
@@ -67,10 +69,15 @@ class ModuleStack:
         return [module for module in frozen if id(module) not in inner]
 
 
+def roots_of(session: ProbeSession) -> list[Any]:
+    """The root models that are alive."""
+    return [root for root in (row["object"]() for row in session.models) if root is not None]
+
+
 def names_of(session: ProbeSession) -> dict[int, str]:
     """Names of the modules of all root models, by id. Of several roots they begin with the root's class, and with its
     number where these are of one class: "Bert.encoder", "Bert#2.encoder"."""
-    roots = [root for root in (row["object"]() for row in session.models) if root is not None]
+    roots = roots_of(session)
     names: dict[int, str] = {}
     seen: Counter[str] = Counter()
     for root in roots:
@@ -87,3 +94,7 @@ def _is_frozen(module: Any) -> bool:
     """Whether it has weights, none of them is trained, and it gives the same for the same input: it is in eval mode."""
     weights = list(module.parameters())
     return bool(weights) and not module.training and not any(one.requires_grad for one in weights)
+
+
+def _is_trained(module: Any) -> bool:
+    return any(one.requires_grad for one in module.parameters())

@@ -119,13 +119,15 @@ class RowComparison:
 
 
 def _steady(steps: list[list[Count] | None]) -> float | None:
-    """The share of rows without a gradient where it is the same in each step; 0 where it is not, None of no call."""
-    first = steps[0]
-    if not first:
-        return None
-    if any(calls != first for calls in steps):
+    """The share of rows without a gradient where it is the same in each step, over all calls: of two calls one may be
+    used where the other is not. 0 where it is not the same, None where a step has no call."""
+    if not all(steps):
+        return None if not steps[0] else 0.0
+    sums = {(sum(unused for unused, _ in calls or ()), sum(rows for _, rows in calls or ())) for calls in steps}
+    if len(sums) > 1:
         return 0.0
-    return sum(unused for unused, _ in first) / max(1, sum(rows for _, rows in first))
+    unused, rows = sums.pop()
+    return unused / max(1, rows)
 
 
 def _least(steps: list[list[Count] | None]) -> float | None:

@@ -49,6 +49,11 @@ def indexed(model, x):
     return model(x)[torch.randperm(len(x))[: len(x) // 4]].square().mean()
 
 
+def mixed(model, x):
+    """Two calls of all rows, of which torch.where takes one or the other: how many of each differs."""
+    return torch.where(torch.rand(len(x), 1) < 0.2, model(-x), model(x)).square().mean()
+
+
 def saturated(model, x):
     """A hinge that most rows satisfy: which, and how many, depends on the data."""
     return torch.relu(model(x)[:, 0] * x[:, 0]).mean()
@@ -60,8 +65,8 @@ def used(model, x):
 
 @pytest.mark.parametrize(
     ("loss", "unused"),
-    [(indexed, 0.75), (saturated, 0.0), (used, 0.0)],
-    ids=["indexed afterwards", "a loss that is zero of many", "all of them used"],
+    [(indexed, 0.75), (mixed, 0.5), (saturated, 0.0), (used, 0.0)],
+    ids=["indexed afterwards", "one of two calls", "a loss that is zero of many", "all of them used"],
 )
 def test_rows_that_get_no_gradient_are_as_many_in_each_step(rows_of, loss, unused):
     found = rows_of(net(), loss)
