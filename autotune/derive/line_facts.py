@@ -232,7 +232,8 @@ def unusual_share(line: HotLine) -> float:
 
 
 def outside_product_share(line: HotLine, trained: frozenset[str]) -> float:
-    """Of the time of its operations, products and convolutions, where no module of a trained model runs them; else 0."""
+    """Of the time of its operations, the part in products and convolutions, where no module of a trained model runs
+    them; else 0."""
     if trained.intersection(line.modules):
         return 0.0
     return sum(share for name, share in line.operations if words_of(name) & PRODUCTS and is_expected(name))
@@ -265,7 +266,7 @@ def is_expected(operation: str, *, is_in_model: bool = True) -> bool:
 
 
 def words_of(operation: str) -> set[str]:
-    """ {"convolution", "backward"} of "aten::convolution_backward"; without what counts dimensions ("conv2d")."""
+    """{"convolution", "backward"} of "aten::convolution_backward"; a count of dimensions is left out ("conv2d")."""
     apart = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", operation.split("::")[-1]).lower()
     return {re.sub(r"\d+d?$", "", word) for word in re.split(r"[^a-z0-9]+", apart)}
 
