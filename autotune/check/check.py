@@ -3,7 +3,8 @@
 1. Find the project and its configuration, and select the rules.
 2. Scan the files: a bundle for each training run that they describe.
 3. Evaluate the rules for each bundle, with the facts of the machine and of a recorded profile.
-4. Leave out what comments, the configuration or the baseline silence, and minor findings.
+4. Leave out what comments, the configuration or the baseline silence, minor findings, and with --changed what stands
+   on lines that did not change.
 """
 
 from __future__ import annotations
@@ -38,7 +39,7 @@ class CheckOptions(Struct, frozen=True):
     `select` and `ignore` hold ids of rules or beginnings of ids. `baseline` silences what it holds, `write_baseline`
     makes one first. `env` adds this machine and the packages of `python` (None: the active one). `profile` is a run or
     a recording; `maxima` are limits of its facts, `max_regression` is a share, against the run or recording `against`.
-    `with_minor` also reports minor findings.
+    `with_minor` also reports minor findings. `changed` is a commit of git: only lines that differ are reported on.
     """
 
     paths: tuple[Path, ...]
@@ -54,6 +55,7 @@ class CheckOptions(Struct, frozen=True):
     max_regression: float | None = None
     against: str | None = None
     with_minor: bool = False
+    changed: str | None = None
 
 
 def check(options: CheckOptions, *, cwd: Path) -> Checked:
@@ -74,6 +76,7 @@ def check(options: CheckOptions, *, cwd: Path) -> Checked:
     judged, unjudged = _judge(scanned.bundles, rules, machine_facts, observed)
     reported = [suppression.suppress_by_person(each, config) for each in _without_repeats(judged)]
     reported = reported if options.with_minor else [suppression.suppress_minor(each) for each in reported]
+    reported = _on_changed_lines(reported, options.changed, root)
     reported = _without_baseline(reported, options, root, cwd)
     return Checked(
         root=str(root),
@@ -167,6 +170,14 @@ def _without_repeats(bundles: Sequence[CheckedBundle]) -> Iterator[CheckedBundle
         new = [one for one, key in zip(each.findings, keys, strict=True) if key[1] is None or key not in seen]
         seen.update(keys)
         yield replace(each, findings=tuple(new))
+
+
+def _on_changed_lines(bundles: list[CheckedBundle], ref: str | None, root: Path) -> list[CheckedBundle]:
+    if ref is None:
+        return bundles
+    from autotune.check import changed  # difflib and subprocess; only --changed needs them
+
+    return changed.suppress_unchanged(bundles, ref, root)
 
 
 def _without_baseline(

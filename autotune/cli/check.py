@@ -62,6 +62,7 @@ PROFILE = "Use a recorded profile (last: the newest)."
 MAX = "Fail if this fact of the profile is larger."
 MAX_REGRESSION = "Fail if the step is slower by more, e.g. 5%."
 ALL = "Also report minor findings, which only some runs would gain from."
+CHANGED = "Report only findings on lines that differ from this commit or branch of git: HEAD, origin/main."
 FACTS = "Print the facts in the files, not findings; for rule authors."
 
 
@@ -70,6 +71,7 @@ FACTS = "Print the facts in the files, not findings; for rule authors."
 @options.output
 @click.option("--fail-on", type=SEVERITIES, default=Severity.HIGH.value, show_default=True, help=FAIL_ON)
 @click.option("--all", "with_minor", is_flag=True, help=ALL)
+@click.option("--changed", metavar="REF", help=CHANGED)
 @click.option("--select", multiple=True, metavar="RULES", callback=_rule_ids, help=SELECT)
 @click.option("--ignore", multiple=True, metavar="RULES", callback=_rule_ids, help="Ignore these rules or families.")
 @click.option("--baseline", type=options.FILE, help=BASELINE_HELP)
@@ -128,6 +130,7 @@ def _options(paths: tuple[Path, ...], given: Mapping[str, Any]) -> CheckOptions:
         max_regression=given["max_regression"],
         against=given["against"],
         with_minor=given["with_minor"],
+        changed=given["changed"],
     )
 
 

@@ -63,7 +63,7 @@ def _judged(files: Mapping[Path, Path]) -> tuple[Rule, ...]:
     """The rules in these files by id. Raises RuleError with every mistake of every file."""
     wrong: list[str] = []
     rules = [rule for name, file in files.items() if (rule := _load(file, name, wrong)) is not None]
-    wrong += _twice(rules)
+    wrong += [*_twice(rules), *_unknown(rules)]
     if wrong:
         raise RuleError("\n".join(wrong), to_do="docs/adding-a-rule.md shows the format.")
     return tuple(sorted(rules, key=lambda rule: rule.id))
@@ -104,3 +104,9 @@ def _twice(rules: Sequence[Rule]) -> list[str]:
     for rule in rules:
         first.setdefault(rule.id, rule)
     return [f"{rule.file}: id: {first[rule.id].file} has it too" for rule in rules if first[rule.id] is not rule]
+
+
+def _unknown(rules: Sequence[Rule]) -> list[str]:
+    ids = {rule.id for rule in rules}
+    named = [(rule, other) for rule in rules for other in rule.yields_to]
+    return [f'{rule.file}: yields_to: there is no rule "{other}"' for rule, other in named if other not in ids]

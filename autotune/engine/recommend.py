@@ -20,6 +20,9 @@ LEAST_SHARE = 0.02
 HOPED_PART = 0.5
 """Of what a question asks about."""
 
+TUNED_PART = 0.25
+"""Of a gain whose rule yields to another one that has a finding, too."""
+
 Key = tuple[object, ...]
 Weight = Callable[[Finding], tuple[float, ...]]
 
@@ -28,7 +31,7 @@ def recommend(findings: Iterable[Finding], together: Together | None = None) -> 
     """What to do, numbered from 1: first what is free and leaves training unchanged, then what the reader decides on.
 
     In both groups what is wrong (critical, without a gain) comes first, then what saves most, and what saves next to
-    nothing last. `together` gives each recommendation what it adds to all earlier numbers; without it `after` stays
+    nothing last; a rule that yields to another one has a part of its gain. `together` gives each recommendation what it adds to all earlier numbers; without it `after` stays
     None.
     """
     weighed = tuple(findings)
@@ -106,9 +109,11 @@ def _weight(findings: Iterable[Finding]) -> Weight:
     """Sorts findings: the larger gain first, then those without one, then what gains next to nothing; then by severity.
 
     Gains are held beside each other in seconds where each is known in seconds, and else as shares of the step. A
-    question stands where it would if a part of what it asks about could be saved.
+    question stands where it would if a part of what it asks about could be saved, and a rule that yields to another
+    one where a part of its gain would.
     """
     every = tuple(findings)
+    found = {each.rule.id for each in every}
     asks = any(each.asked_share is not None for each in every)
     in_seconds = not asks and all(each.gain.saved_s is not None for each in every if each.gain is not None)
 
@@ -119,7 +124,8 @@ def _weight(findings: Iterable[Finding]) -> Weight:
         if gain is None:
             return 1.0, 0.0, severity
         saved = gain.saved_s if in_seconds and gain.saved_s is not None else gain.share
-        return (0.0 if gain.share >= LEAST_SHARE else 2.0), -saved, severity
+        part = 1.0 if found.isdisjoint(finding.rule.yields_to) else TUNED_PART
+        return (0.0 if gain.share >= LEAST_SHARE else 2.0), -part * saved, severity
 
     return weight
 

@@ -136,6 +136,9 @@ class Rule(Struct, frozen=True):
     """Findings of one subject whose rules name the same cause are one recommendation."""
     is_question: bool = False
     """It asks about a place that no rule has an answer for; what it finds is no claim."""
+    yields_to: tuple[str, ...] = ()
+    """Rules by id: where one of them has a finding, this one's comes after it unless it gains several times as much. It
+    tunes the step to work that they may end."""
     static: Static | None = None
     """What `check` says while `when` is undecided."""
     refuted_by: str = ""

@@ -9,7 +9,7 @@ from msgspec.structs import replace
 from autotune.engine.evaluate import evaluate
 from autotune.engine.load import load_rules
 from autotune.engine.recommend import ranked as in_order
-from autotune.engine.recommend import recommend
+from autotune.engine.recommend import recommend, sort_by_gain
 from autotune.model.evidence import RUN, Evidence, Location
 from autotune.model.finding import Gain
 from autotune.model.rule import Effect, Severity
@@ -237,3 +237,13 @@ def test_what_one_adds_is_possible_whatever_the_others_bring(before: float, afte
         ends = (one.after.low, one.after.speedup, one.after.high)
         assert all(map(math.isfinite, ends))
         assert 0 < one.after.low <= one.after.speedup <= one.after.high
+
+
+@pytest.mark.parametrize(("saved", "first"), [(1.3, "HS001"), (1.6, "HS001"), (3.0, "CP001")])
+def test_what_tunes_a_step_comes_after_what_may_end_its_work(saved, first) -> None:
+    tuned = finding("CP001", change("train.num_threads"), gain=gain(saved))
+    tuned = replace(tuned, rule=replace(tuned.rule, yields_to=("HS001",)))
+    asked = replace(finding("HS001"), asked_share=0.3)
+    every = recommend([tuned, asked])
+    assert sort_by_gain(every)[0].rule.id == first
+    assert sort_by_gain(recommend([tuned]))[0].rule.id == "CP001"

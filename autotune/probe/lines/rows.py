@@ -1,8 +1,10 @@
 """Which rows that modules compute are thrown away afterwards, and which are computed several times.
 
-Thrown away: the gradient of a row of a module's output is zero, in as many rows of each step, whatever the data. The
-modules that are looked at compute each row by itself, so that what nobody uses need not have been computed.
-Several times: the input of a module has each row k times, as an expansion leaves it, and its output has so, too.
+Thrown away: the gradient of a row of a module's output is zero, in as many rows of each step, whatever the data, or in
+nearly all of them. The modules that are looked at compute each row by itself, so that what nobody uses need not have
+been computed, or not with gradients.
+Several times: the input of a module has each row k times, as an expansion leaves it, or most rows again, as candidates
+of one batch that are drawn from few; and its output has so, too.
 """
 
 from __future__ import annotations
@@ -31,6 +33,13 @@ MOST_CALLS = 64
 
 BY_ROW = {"Linear": -1, "LayerNorm": -1, "RMSNorm": -1, "Embedding": -1, "Conv1d": 1, "Conv2d": 1, "Conv3d": 1}
 """Modules without others in them that compute each row by itself, and the dimension that makes up a row."""
+
+MOSTLY = 0.8
+"""Of the rows: so many without a gradient need not be as many in each step. A loss that is zero of some rows (a hinge)
+leaves fewer out, for most of a training. Positions of images do not count: a detector needs all and learns from few."""
+
+BY_CHANCE = 0.5
+"""Of the rows: more repetitions are no chance, also where each row has another number of them."""
 
 ROUNDING = 1e4
 """Rows of an output that are equal in so many parts of the largest: products of equal rows differ by their rounding."""
@@ -111,23 +120,23 @@ class RowComparison:
         is_same_data = len(set(self._inputs[:-1])) == 1
         rows = []
         for key, module in self._known.items():
-            share, again = _steady([step.get(key) for step in unused]), _least([step.get(key) for step in repeated])
+            mostly = 1.0 if type(module).__name__.startswith("Conv") else MOSTLY
+            share = _unused([step.get(key) for step in unused], mostly)
+            again = _least([step.get(key) for step in repeated])
             share = None if is_same_data else share
             if share is not None or again is not None:
                 rows.append({"name": names.get(key, type(module).__name__), "unused": share, "repeated": again})
         return {"steps": len(repeated), "rows": rows}
 
 
-def _steady(steps: list[list[Count] | None]) -> float | None:
+def _unused(steps: list[list[Count] | None], mostly: float) -> float | None:
     """The share of rows without a gradient where it is the same in each step, over all calls: of two calls one may be
-    used where the other is not. 0 where it is not the same, None where a step has no call."""
+    used where the other is not. The least share where it is `mostly` in each; else 0. None where a step has no call."""
     if not all(steps):
         return None if not steps[0] else 0.0
-    sums = {(sum(unused for unused, _ in calls or ()), sum(rows for _, rows in calls or ())) for calls in steps}
-    if len(sums) > 1:
-        return 0.0
-    unused, rows = sums.pop()
-    return unused / max(1, rows)
+    sums = [(sum(unused for unused, _ in calls or ()), sum(rows for _, rows in calls or ())) for calls in steps]
+    least = min(unused / max(1, rows) for unused, rows in sums)
+    return least if len(set(sums)) == 1 or least >= mostly else 0.0
 
 
 def _least(steps: list[list[Count] | None]) -> float | None:
@@ -137,16 +146,17 @@ def _least(steps: list[list[Count] | None]) -> float | None:
 
 
 def repetitions(given: Any, output: Any) -> int | None:
-    """How many rows of `given` are repetitions, where each comes k times (or a multiple of it) and rows of `output`
-    are equal as often; else 0. None where they are too many or too few to be compared."""
+    """How many rows of `given` are repetitions, where each comes k times (or a multiple of it), or most come again, and
+    rows of `output` are equal as often; else 0. None where they are too many or too few to be compared."""
     number = len(given)
     is_small = given.dim() < 2 or number < LEAST_ROWS or len(output) != number
     if is_small or given.numel() < LEAST_NUMBERS * number or max(given.numel(), output.numel()) > MOST_NUMBERS:
         return None
     counts = _counts(given, None)
-    if math.gcd(*counts) < 2 or len(counts) < 2:
+    again = number - len(counts)
+    if len(counts) < 2 or (math.gcd(*counts) < 2 and again <= BY_CHANCE * number):
         return 0
-    return number - len(counts) if len(_counts(output, ROUNDING)) <= math.ceil(1.1 * len(counts)) else 0
+    return again if len(_counts(output, ROUNDING)) <= math.ceil(1.1 * len(counts)) else 0
 
 
 def _counts(rows: Any, rounding: float | None) -> list[int]:

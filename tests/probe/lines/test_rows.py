@@ -54,6 +54,11 @@ def mixed(model, x):
     return torch.where(torch.rand(len(x), 1) < 0.2, model(-x), model(x)).square().mean()
 
 
+def searched(model, x):
+    """Two neighbours are drawn for each of a quarter of the rows; some are the same."""
+    return model(x.repeat(2, 1))[torch.randint(2 * len(x), (4,))].square().mean()
+
+
 def saturated(model, x):
     """A hinge that most rows satisfy: which, and how many, depends on the data."""
     return torch.relu(model(x)[:, 0] * x[:, 0]).mean()
@@ -65,8 +70,8 @@ def used(model, x):
 
 @pytest.mark.parametrize(
     ("loss", "unused"),
-    [(indexed, 0.75), (mixed, 0.5), (saturated, 0.0), (used, 0.0)],
-    ids=["indexed afterwards", "one of two calls", "a loss that is zero of many", "all of them used"],
+    [(indexed, 0.75), (mixed, 0.5), (searched, pytest.approx(0.9, abs=0.03)), (saturated, 0.0), (used, 0.0)],
+    ids=["indexed afterwards", "one of two calls", "nearly all of them", "a loss that is zero of many", "all of them used"],
 )
 def test_rows_that_get_no_gradient_are_as_many_in_each_step(rows_of, loss, unused):
     found = rows_of(net(), loss)
@@ -118,6 +123,8 @@ def test_positions_of_an_image_are_rows(rows_of):
 
     found = rows_of(Images(), lambda model, x: model(x)[:, :, :1].square().mean())
     assert found["conv"][0] == 0.5
+    some = rows_of(Images(), lambda model, x: model(x).flatten(2)[..., torch.randint(8, (2,))][:2].square().mean())
+    assert some["conv"][0] == 0.0
 
 
 class Ranker(nn.Module):
@@ -158,6 +165,8 @@ def test_rows_as_they_come_from_the_data_are_none(rows_of):
         (torch.arange(40).reshape(8, 5).repeat_interleave(3, dim=0), 16),
         (torch.cat([torch.arange(20.0).reshape(4, 5)] * 2 + [torch.ones(2, 5)] * 2), 7),
         (torch.cat([torch.arange(40.0).reshape(8, 5), torch.ones(2, 5)]), 0),
+        (torch.arange(20.0).reshape(4, 5)[torch.tensor([0, 1, 1, 2, 2, 2, 3, 3, 0, 1, 2, 3, 3])], 9),
+        (torch.arange(30.0).reshape(6, 5)[torch.tensor([0, 0, 1, 2, 3, 4, 5, 5])], 0),
         (torch.ones(16, 5), 0),
         (torch.arange(16.0).reshape(8, 2).repeat(2, 1), None),
         (torch.arange(10.0).reshape(2, 5).repeat(2, 1), None),
@@ -168,6 +177,8 @@ def test_rows_as_they_come_from_the_data_are_none(rows_of):
         "of whole numbers",
         "some more often",
         "two by chance",
+        "candidates from few",
+        "a few of them",
         "all equal",
         "short rows",
         "few rows",

@@ -1,0 +1,88 @@
+"""`check --changed REF`: only findings on lines that differ from a commit of git.
+
+The commit is the merge base of HEAD and REF, so that a branch is compared with where it began. Only stored files are
+asked of git, one by one: neither filters nor programs that a repository configures run, and nothing is fetched.
+"""
+
+from __future__ import annotations
+
+import difflib
+import os
+import re
+import subprocess
+from collections.abc import Sequence
+from functools import cache, partial
+from pathlib import Path
+
+from autotune import reading
+from autotune.check.suppression import suppress
+from autotune.errors import UsageError
+from autotune.model.checked import UNCHANGED, CheckedBundle, Silenced
+from autotune.model.evidence import Location
+from autotune.model.finding import Finding
+
+HEAD = "HEAD"
+
+LARGEST = 2_000_000
+"""Bytes of a file that is compared line by line; a larger one counts as changed."""
+
+OPTIONS = ("-c", "core.fsmonitor=false", "-c", "protocol.allow=never")
+ENVIRON = {"GIT_OPTIONAL_LOCKS": "0", "GIT_NO_LAZY_FETCH": "1", "GIT_TERMINAL_PROMPT": "0", "LC_ALL": "C"}
+
+LIMIT_S = 60.0
+
+
+def suppress_unchanged(bundles: Sequence[CheckedBundle], ref: str, root: Path) -> list[CheckedBundle]:
+    """The bundles without the findings all of whose lines are as they were; a place that is a whole file counts where
+    any of its lines differs. Raises UsageError where git or the commit cannot be asked."""
+    base = _base(ref, root)
+    lines = cache(partial(changed_lines, base, root))
+
+    def judge(finding: Finding, place: Location) -> Silenced | None:
+        last = max(place.line, place.end_line)
+        changed = lines(place.file)
+        is_touched = changed is None or any(not place.line or place.line <= line <= last for line in changed)
+        return None if is_touched else Silenced(finding, UNCHANGED, f"as in {ref}")
+
+    return [suppress(each, judge) for each in bundles]
+
+
+def changed_lines(base: str, root: Path, name: str) -> frozenset[int] | None:
+    """The lines of the file `name` below `root` that are not in the commit `base`, and the one after each deletion;
+    None for all of them: the commit does not hold the file, or it is too large to compare."""
+    stored = _git(root, "cat-file", "blob", f"{base}:./{name}")
+    try:
+        now = reading.read(root / name, follow=True, most_bytes=LARGEST)
+    except OSError:
+        return None
+    if stored is None or len(stored) > LARGEST:
+        return None
+    before, after = (re.split(r"\r\n?|\n", data.decode(errors="replace")) for data in (stored, now))
+    changed: set[int] = set()
+    for kind, _, _, first, end in difflib.SequenceMatcher(None, before, after, autojunk=False).get_opcodes():
+        if kind != "equal":
+            changed.update(range(first + 1, max(end, first + 1) + 1))
+    return frozenset(changed)
+
+
+def _base(ref: str, root: Path) -> str:
+    """The commit that files are compared with."""
+    commit = _git(root, "rev-parse", "--verify", "--quiet", "--end-of-options", f"{ref}^{{commit}}")
+    if commit is None:
+        where, to_do = f"--changed {ref}", "Name a commit or branch of the repository; in CI fetch it first."
+        raise UsageError(f"git knows no commit of this name in {root}", where=where, to_do=to_do)
+    base = _git(root, "merge-base", HEAD, commit.decode().strip())
+    return (base or commit).decode().strip()
+
+
+def _git(root: Path, *words: str) -> bytes | None:
+    """What git prints; None where it fails. Raises UsageError without git."""
+    try:
+        done = subprocess.run(
+            ["git", *OPTIONS, *words], cwd=root, env=os.environ | ENVIRON, capture_output=True, timeout=LIMIT_S
+        )
+    except FileNotFoundError as error:
+        raise UsageError("git is not installed", where="--changed", to_do="Install git.") from error
+    except subprocess.TimeoutExpired as error:
+        raise UsageError(f"git did not answer within {LIMIT_S:.0f} s", where="--changed") from error
+    return done.stdout if done.returncode == 0 else None
