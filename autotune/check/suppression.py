@@ -14,6 +14,12 @@ from autotune.model.rule import Rule
 from autotune.model.scanned import Bundle, IgnoreComment, ScanNote
 from autotune.scan.files import matches
 
+ASIDE = frozenset(
+    ("test", "tests", "doc", "docs", "third_party", "thirdparty", "third-party", "vendor", "vendored", "external")
+    + ("externals", "submodules", "unsloth_compiled_cache")
+)
+"""Folders of tests, of documentation, of other projects' code and of code that a library generated."""
+
 Judge = Callable[[Finding, Location], Silenced | None]
 
 
@@ -22,9 +28,22 @@ def suppress_by_person(checked: CheckedBundle, configuration: Configuration) -> 
     return suppress(checked, lambda finding, place: _judge_of_person(finding, place, checked, configuration))
 
 
-def suppress_minor(checked: CheckedBundle) -> CheckedBundle:
-    """Silence minor findings."""
-    return suppress(checked, lambda finding, place: Silenced(finding, MINOR, "") if finding.is_minor else None)
+def suppress_minor(checked: CheckedBundle, named: Iterable[str] = ()) -> CheckedBundle:
+    """Silence minor findings, and those in tests, documentation and copies of other projects, but for files and folders
+    below the root that the user named."""
+    folders = [name for name in named if name != "."]
+
+    def judge(finding: Finding, place: Location) -> Silenced | None:
+        is_aside = _is_aside(place.file) and not any(f"{place.file}/".startswith(f"{one}/") for one in folders)
+        return Silenced(finding, MINOR, "") if finding.is_minor or is_aside else None
+
+    return suppress(checked, judge)
+
+
+def _is_aside(file: str) -> bool:
+    """Whether a file is no training of the project itself, by its name and folders."""
+    *folders, name = file.split("/")
+    return bool(ASIDE.intersection(folders)) or name.startswith("test_") or name == "conftest.py"
 
 
 def finding_places(finding: Finding, checked: CheckedBundle) -> tuple[Location, ...]:

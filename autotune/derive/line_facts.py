@@ -12,7 +12,7 @@ from msgspec import Struct
 
 from autotune.derive import row_facts
 from autotune.derive.kernels import shares
-from autotune.derive.lines import Cost, LineCosts, Place, collapsed, hot_lines, line_costs, module_names
+from autotune.derive.lines import TABLE_GRADIENT, Cost, LineCosts, Place, collapsed, hot_lines, line_costs, module_names
 from autotune.derive.recording_view import RecordingView
 from autotune.model.evidence import RUN, Fact, Location, Value
 from autotune.model.recording_sections import FrozenModule, LineResults, Loop
@@ -60,7 +60,6 @@ LEAST_OPS, MOST_OP_US = 500, 30.0
 MOST_GRAPH = 0.05
 """Of a line's time in the backward pass: less, and what it computes is not trained through."""
 
-TABLE_GRADIENT = "aten::embedding_dense_backward"
 CLEARS = ("aten::fill_", "aten::zero_")
 
 CELLS = ("LSTMCell", "GRUCell", "RNNCell")

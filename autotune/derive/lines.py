@@ -24,6 +24,9 @@ ENOUGH = 30
 
 MOST_LINES = 40
 MOST_OPERATIONS = 3
+TABLE_GRADIENT = "aten::embedding_dense_backward"
+"""Kept beside those that take most: it tells what clearing and adding are done for."""
+
 MOST_CALLERS = 3
 BACKWARD = "backward"
 KEPT = "kept"
@@ -356,7 +359,7 @@ def _of_statement(rows: Sequence[LineOperations], counts: Mapping[tuple[int, str
         op_us=op_ns / ops / 1e3 if ops else None,
         torch_share=min(1.0, op_ns / host_ns) if host_ns else None,
         double_share=min(1.0, sum(row["double_ns"] for row in rows) / all_ns) if all_ns else None,
-        operations=tuple((name, ns / all_ns) for name, ns in names.most_common(MOST_OPERATIONS)) if all_ns else (),
+        operations=tuple((name, ns / all_ns) for name, ns in _told(names)) if all_ns else (),
     )
 
 
@@ -382,3 +385,11 @@ class Statements:
 
     def last(self, place: Place) -> int:
         return self._last.get(place, place[1])
+
+
+def _told(names: Counter[str]) -> Iterator[tuple[str, float]]:
+    """The operations that take most, and TABLE_GRADIENT."""
+    most = names.most_common(MOST_OPERATIONS)
+    yield from most
+    if names[TABLE_GRADIENT] and TABLE_GRADIENT not in dict(most):
+        yield TABLE_GRADIENT, names[TABLE_GRADIENT]

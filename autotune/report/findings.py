@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shlex
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
@@ -25,6 +26,7 @@ EFFECTS = {
     Effect.ALTERING: "changes what is learned",
     Effect.MANUAL: "for you to judge",
 }
+NUMBER = re.compile(r"\d[\d,.]*")
 _OF_FILES = "scan."
 _OF_SHELL = (".sh", ".bash")
 
@@ -104,11 +106,12 @@ def _edit(change: SettingChange, shown: Location) -> str:
 
 
 def shared_findings(checked: Checked) -> tuple[tuple[LocatedFinding, ...], ...]:
-    """What the same rule says in the same words of several bundles: a group of findings each, the gravest first."""
+    """What the same rule says in the same words, but for numbers, of several bundles: a group of findings each, the
+    gravest first."""
     groups: dict[tuple[str, Severity, str], list[LocatedFinding]] = {}
     for each in locate_findings(checked):
         rule = each.finding.rule
-        groups.setdefault((rule.id, rule.severity, each.finding.message), []).append(each)
+        groups.setdefault((rule.id, rule.severity, NUMBER.sub("0", each.finding.message)), []).append(each)
     return tuple(tuple(group) for group in groups.values() if len({each.bundle for each in group}) > 1)
 
 

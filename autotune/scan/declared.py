@@ -23,7 +23,9 @@ LOCKS = ("uv.lock", "poetry.lock")
 
 PYTHON = ".python-version"
 
-PLAIN = (PYTHON, "requirements*.txt", "pyproject.toml", "environment.yml", "environment.yaml")
+CONDA_FILES = tuple(f"{name}.{end}" for name in ("environment", "env", "conda*") for end in ("yml", "yaml"))
+
+PLAIN = (PYTHON, "requirements*.txt", "pyproject.toml", *CONDA_FILES)
 
 LIMIT = 2_000_000
 """Bytes of a file that is read."""

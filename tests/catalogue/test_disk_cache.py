@@ -69,10 +69,10 @@ def test_kept_rules_are_the_rules(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_an_edited_rule_is_judged_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     folder = tmp_path / "_rules" / "dataloader"
     folder.mkdir(parents=True)
-    text = (load.rules_folder() / "dataloader" / "DL001.toml").read_text()
-    (folder / "DL001.toml").write_text(text)
+    text = (load.rules_folder() / "dataloader" / "DL003.toml").read_text()
+    (folder / "DL003.toml").write_text(text)
     monkeypatch.setattr(load, "_PACKAGE", tmp_path)
-    assert [rule.id for rule in load_rules()] == ["DL001"]
-    (folder / "DL001.toml").write_text(text.replace('severity = "high"', 'severity = "dire"'))
+    assert [rule.id for rule in load_rules()] == ["DL003"]
+    (folder / "DL003.toml").write_text(text.replace('severity = "medium"', 'severity = "dire"'))
     with pytest.raises(RuleError, match="severity"):
         load_rules()

@@ -329,7 +329,7 @@ def test_one_id_in_two_families_is_a_mistake(tmp_path) -> None:
 
 
 def test_a_rule_yields_to_rules_that_there_are(tmp_path) -> None:
-    write(tmp_path, GOOD.replace('subject = ', 'yields_to = ["ZZ009"]\nsubject = ', 1), "a/DL001.toml")
+    write(tmp_path, GOOD.replace("subject = ", 'yields_to = ["ZZ009"]\nsubject = ', 1), "a/DL001.toml")
     with pytest.raises(RuleError, match=r'a/DL001\.toml: yields_to: there is no rule "ZZ009"'):
         load_rules(tmp_path)
 

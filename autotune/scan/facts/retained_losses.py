@@ -33,6 +33,8 @@ def _retentions(script: ScriptAnalysis, step: TrainingStep) -> Iterator[ast.AST]
         kept, into = _value_and_container(node)
         if not isinstance(kept, ast.Name) or kept.id != loss or not isinstance(into, ast.Name):
             continue
+        if isinstance(node, ast.Call) and not _is_list(script, into):
+            continue
         if not _is_cut(script, kept) and not _is_without_graph(script, node) and _outlives(script, step, into):
             yield node
 
@@ -51,6 +53,16 @@ def _value_and_container(node: ast.AST) -> tuple[ast.expr | None, ast.expr | Non
     if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "append" and node.args:
         return node.args[0], node.func.value
     return None, None
+
+
+def _is_list(script: ScriptAnalysis, into: ast.Name) -> bool:
+    """Whether a name is given a list: what another class's append() keeps is not known."""
+    made = [binding.value for binding in script.view.index.lookup(into) if binding.value is not None]
+    return any(isinstance(one, ast.List | ast.ListComp) or _is_call_of(one, "list", "deque") for one in made)
+
+
+def _is_call_of(node: ast.expr, *names: str) -> bool:
+    return isinstance(node, ast.Call) and last_name(node.func) in names
 
 
 def _is_cut(script: ScriptAnalysis, loss: ast.Name) -> bool:

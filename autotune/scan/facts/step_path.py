@@ -45,6 +45,8 @@ def facts(script: ScriptAnalysis) -> Iterator[Fact]:
     batches = _Batches(view, script.steps)
     patterns: Mapping[str, Callable[[ast.Call], bool]] = {
         "code.num_scalar_reads_in_step": batches.is_read,
+        "code.num_reads_before_backward": lambda call: batches.is_read(call) and _is_before_backward(script, call),
+        "code.num_nonblocking_copies_in_step": batches.is_nonblocking_copy,
         "code.num_synchronize_in_step": lambda call: _waits_for_device(view, call),
         "code.num_empty_cache_in_step": lambda call: last_name(call.func) == "empty_cache",
         "code.num_gc_in_step": lambda call: full_name(view.index, call.func) == "gc.collect",
@@ -102,6 +104,15 @@ class _Batches:
             return False
         if "non_blocking" in keywords and values.is_true(self._view, keywords["non_blocking"]) is not False:
             return False
+        return self.is_batch(call.func.value)
+
+    def is_nonblocking_copy(self, call: ast.Call) -> bool:
+        """`batch.to(device, non_blocking=True)` or `batch.cuda(non_blocking=True)`."""
+        given = next((one.value for one in call.keywords if one.arg == "non_blocking"), None)
+        is_move = isinstance(call.func, ast.Attribute) and call.func.attr in MOVES
+        if not is_move or given is None or values.is_true(self._view, given) is not True:
+            return False
+        assert isinstance(call.func, ast.Attribute)
         return self.is_batch(call.func.value)
 
     def is_batch(self, node: ast.expr, depth: int = 0) -> bool:
@@ -167,6 +178,14 @@ class _Batches:
             and any(last_name(call.func) in READS | {"float"} for call in _calls(binding.value))
             for binding in bindings
         )
+
+
+def _is_before_backward(script: ScriptAnalysis, call: ast.Call) -> bool:
+    """Whether a call stands before the backward of its own function: the GPU runs dry while backward is launched."""
+    index = script.view.index
+    around = index.enclosing_function(call)
+    backwards = [step.backward for step in script.steps if step.backward is not None]
+    return any(index.enclosing_function(one) is around and call.lineno < one.lineno for one in backwards)
 
 
 def _waits_for_device(view: ScriptView, call: ast.Call) -> bool:

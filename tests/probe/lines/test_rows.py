@@ -71,7 +71,13 @@ def used(model, x):
 @pytest.mark.parametrize(
     ("loss", "unused"),
     [(indexed, 0.75), (mixed, 0.5), (searched, pytest.approx(0.9, abs=0.03)), (saturated, 0.0), (used, 0.0)],
-    ids=["indexed afterwards", "one of two calls", "nearly all of them", "a loss that is zero of many", "all of them used"],
+    ids=[
+        "indexed afterwards",
+        "one of two calls",
+        "nearly all of them",
+        "a loss that is zero of many",
+        "all of them used",
+    ],
 )
 def test_rows_that_get_no_gradient_are_as_many_in_each_step(rows_of, loss, unused):
     found = rows_of(net(), loss)
