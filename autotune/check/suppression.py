@@ -14,10 +14,10 @@ from autotune.model.rule import Rule
 from autotune.model.scanned import Bundle, IgnoreComment, ScanNote
 from autotune.scan.files import matches
 
-ASIDE = frozenset(
-    ("test", "tests", "doc", "docs", "third_party", "thirdparty", "third-party", "vendor", "vendored", "external")
-    + ("externals", "submodules", "unsloth_compiled_cache")
-)
+ASIDE = frozenset({
+    *("test", "tests", "doc", "docs", "third_party", "thirdparty", "third-party", "vendor", "vendored", "external"),
+    *("externals", "submodules", "unsloth_compiled_cache"),
+})  # fmt: skip
 """Folders of tests, of documentation, of other projects' code and of code that a library generated."""
 
 Judge = Callable[[Finding, Location], Silenced | None]

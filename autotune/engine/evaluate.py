@@ -94,7 +94,8 @@ def _holds(condition: str, rule: Rule, evidence: Evidence, subject: str) -> bool
 def _finding(rule: Rule, evidence: Evidence, subject: str) -> Finding:
     changes = changes_of(rule, evidence, subject)
     names = compile_expression(rule.when, rule.limits).names
-    places = _places((*names, *_of_files(rule)), evidence, subject)
+    edited = _at(rule, evidence, subject)
+    places = () if edited is not None else _places((*names, *_of_files(rule)), evidence, subject)
     share = evidence.lookup(subject, f"{rule.subject}.share") if rule.is_question else None
     return Finding(
         rule=rule,
@@ -102,7 +103,7 @@ def _finding(rule: Rule, evidence: Evidence, subject: str) -> Finding:
         message=render(rule.message, lambda name: evidence.lookup(subject, name), rule.limits),
         changes=changes,
         advice=advice_of(rule, evidence, subject),
-        location=_location(changes, places, (*names, *_fixed(rule)), evidence, subject),
+        location=edited or _location(changes, places, (*names, *_fixed(rule)), evidence, subject),
         places=places,
         asked_share=share if isinstance(share, float) else None,
         is_minor=bool(rule.matters) and not _holds(rule.matters, rule, evidence, subject),
@@ -128,6 +129,12 @@ def _of_files(rule: Rule) -> tuple[str, ...]:
 def _fixed(rule: Rule) -> Iterator[str]:
     """The settings of a rule's fixes: they locate the finding also where only a person can change them."""
     return (fix.setting for fix in rule.fixes if fix.setting)
+
+
+def _at(rule: Rule, evidence: Evidence, subject: str) -> Location | None:
+    """Where the setting stands that a static part names as the one to edit."""
+    setting = evidence.setting(subject, rule.at) if rule.at else None
+    return setting.location if setting is not None else None
 
 
 def _location(

@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from autotune.catalogue import kinds, what_ifs
+from autotune.catalogue import kinds, settings, what_ifs
 from autotune.catalogue.vocabulary import KINDS, SUBJECTS
 from autotune.engine.table_reader import Fields, value_of
 from autotune.engine.value_kinds import unknown
@@ -174,7 +174,7 @@ def _remark(fields: Fields) -> Remark:
 
 def _static(fields: Fields, severity: Severity, confidence: str, fixes: tuple[Fix, ...]) -> Static:
     """The part for `check`; what it does not say is as in the rule."""
-    fields.only(("when", "matters", "message", "severity", "confidence", "fix"))
+    fields.only(("when", "matters", "at", "message", "severity", "confidence", "fix"))
     return Static(
         when=fields.text("when"),
         message=" ".join(fields.text("message").split()),
@@ -182,6 +182,7 @@ def _static(fields: Fields, severity: Severity, confidence: str, fixes: tuple[Fi
         confidence=fields.choice("confidence", CONFIDENCES, default=confidence),
         fixes=tuple(_fix(row) for row in fields.tables("fix")) or fixes,
         matters=fields.text("matters", default=""),
+        at=fields.choice("at", tuple(settings()), default="") if "at" in fields.table else "",
     )
 
 

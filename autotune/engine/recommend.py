@@ -31,8 +31,8 @@ def recommend(findings: Iterable[Finding], together: Together | None = None) -> 
     """What to do, numbered from 1: first what is free and leaves training unchanged, then what the reader decides on.
 
     In both groups what is wrong (critical, without a gain) comes first, then what saves most, and what saves next to
-    nothing last; a rule that yields to another one has a part of its gain. `together` gives each recommendation what it adds to all earlier numbers; without it `after` stays
-    None.
+    nothing last; a rule that yields to another one has a part of its gain. `together` gives each recommendation what
+    it adds to all earlier numbers; without it `after` stays None.
     """
     weighed = tuple(findings)
     weight = _weight(weighed)

@@ -110,6 +110,8 @@ class Static(Struct, frozen=True):
     confidence: str
     fixes: tuple[Fix, ...]
     matters: str = ""
+    at: str = ""
+    """The setting whose place a finding without a change has; "" for the first that the condition reads."""
 
 
 class Rule(Struct, frozen=True):
@@ -147,6 +149,8 @@ class Rule(Struct, frozen=True):
     """What is already right where the rule passed: the first whose condition is true."""
     matters: str = ""
     """Of a static part: the condition under which its finding is a full one; "" for always."""
+    at: str = ""
+    """Of a static part: the setting whose place its finding has."""
     useless: tuple[Remark, ...] = ()
     """What would not help where the rule passed: the first whose condition is true."""
 
@@ -168,4 +172,5 @@ class Rule(Struct, frozen=True):
             right=(),
             useless=(),
             matters=own.matters,
+            at=own.at,
         )

@@ -112,7 +112,9 @@ def shared_findings(checked: Checked) -> tuple[tuple[LocatedFinding, ...], ...]:
     for each in locate_findings(checked):
         rule = each.finding.rule
         groups.setdefault((rule.id, rule.severity, NUMBER.sub("0", each.finding.message)), []).append(each)
-    return tuple(tuple(group) for group in groups.values() if len({each.bundle for each in group}) > 1)
+    return tuple(
+        tuple(group) for group in groups.values() if len({(each.bundle, each.location.file) for each in group}) > 1
+    )
 
 
 def paragraphs(each: LocatedFinding) -> list[str]:

@@ -60,9 +60,8 @@ def _group(group: Sequence[say.LocatedFinding], width: int) -> Iterator[StyledLi
     files = say.count(len({each.location.file for each in group}), "file")
     yield from _head(f"{rule.severity} {rule.id} in {files}: {words(rule)}", rule, width)
     differ = len({each.finding.message for each in group}) > 1
-    yield from with_label(
-        "seen", group[0].finding.message + (" (elsewhere with other numbers)" if differ else ""), width
-    )
+    seen = f"{group[0].finding.message}{' (elsewhere with other numbers)' if differ else ''}"
+    yield from with_label("seen", seen, width)
     places = dict.fromkeys(
         say.format_location(one) for each in group for one in (each.location, *say.other_places(each))
     )
