@@ -118,7 +118,7 @@ def dialect_of(launch: Launch) -> str | None:
 
 
 def _launch(command: ShellCommand, file: str) -> Launch | None:
-    words = command.words
+    words = _submitted(command.words)
     found = shape([_text(word) for word in words])
     if found is None or found.launcher is None or found.target is None:
         return None
@@ -141,6 +141,18 @@ def _launch(command: ShellCommand, file: str) -> Launch | None:
         is_open=any(word.value is None for word in _others(rest)) or any(map(_may_be_several, rest)),
         variables=variables,
     )
+
+
+def _submitted(words: Sequence[ShellWord]) -> Sequence[ShellWord]:
+    """What a script that sends jobs to a cluster is given behind `--`, where that starts a training by itself:
+    `python submit.py --gpus 8 -- torchrun train.py`."""
+    texts = [_text(word) for word in words]
+    if "--" not in texts:
+        return words
+    behind = words[texts.index("--") + 1 :]
+    found = shape([_text(word) for word in behind])
+    is_start = found is not None and found.launcher is not None and found.target is not None
+    return behind if is_start else words
 
 
 def _own(words: Sequence[ShellWord], file: str) -> Mapping[str, WrittenValue]:

@@ -94,6 +94,24 @@ def test_what_makes_it_costly_here_is_said(project) -> None:
     assert "SY001" in found(check(project, with_minor=False))
 
 
+@pytest.mark.parametrize("folder", ["tests", "third_party/lib", "docs"])
+def test_what_is_no_training_of_the_project_is_minor_unless_it_is_named(project, folder) -> None:
+    (project / folder).mkdir(parents=True)
+    (project / "train.py").rename(project / folder / "train.py")
+    assert not found(check(project, with_minor=False))
+    assert "PR005" in found(check(project, with_minor=True))
+    assert "PR005" in found(check(project, folder, with_minor=False))
+
+
+def test_a_static_part_names_the_setting_to_edit(tmp_path) -> None:
+    (tmp_path / "sft.yaml").write_text(
+        "model_name_or_path: Qwen/Qwen2.5-0.5B\nstage: sft\ndo_train: true\nfinetuning_type: lora\ncutoff_len: 512\n"
+        "per_device_train_batch_size: 1\ngradient_accumulation_steps: 8\n"
+    )
+    (one,) = [each for each in check(tmp_path).findings if each.rule.id == "GA004"]
+    assert one.location.key == "per_device_train_batch_size"
+
+
 def test_a_finding_shows_its_place(project) -> None:
     finding = next(one for one in check(project).findings if one.rule.id == "SY005")
     assert (finding.location.file, finding.location.line) == ("train.py", 17)

@@ -195,6 +195,12 @@ def test_where_nothing_is_found_there_is_nothing_to_explain() -> None:
     assert say.ending(checked(bundle("train.py"), gates=BROKEN)) == "exit 1: 1 gate not met"
 
 
+def test_what_differs_in_numbers_alone_is_one_group_also_within_one_script() -> None:
+    small = [finding(WORKERS, f"micro-batches of {n} x 1,024", Location(f"{n}.json", 3)) for n in (1, 2)]
+    made = checked(bundle("train.py", small[0]), bundle("train.py", small[1]))
+    assert [[each.finding for each in group] for group in say.shared_findings(made)] == [small]
+
+
 def test_what_several_bundles_share_is_one_group_in_order_of_gravity() -> None:
     again = [finding(WORKERS, "0 workers", Location(name, 3)) for name in ("a.py", "b.py")]
     saves = [finding(SAVES, "kept", Location(name, 9)) for name in ("a.py", "b.py")]

@@ -56,6 +56,7 @@ def test_of_several_the_widest_counts() -> None:
     ("name", "text"),
     [
         ("requirements.txt", "torch\ntransformers<5\n"),
+        ("env.yml", "dependencies:\n  - pip:\n    - transformers<5\n"),
         ("environment.yml", 'dependencies:\n  - pip:\n    - "transformers<5"\n'),
         ("pyproject.toml", '[project]\ndependencies = ["torch", "transformers<5"]\n'),
         ("pyproject.toml", '[tool.poetry.dependencies]\npython = "^3.11"\ntransformers = "<5"\n'),

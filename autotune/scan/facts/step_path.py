@@ -36,6 +36,13 @@ DEVICE = re.compile(r"device|gpu|cuda|rank", re.IGNORECASE)
 
 HOST_PACKAGES = frozenset({"numpy", "math", "time", "random", "os"})
 
+PARAMETERS = ("parameters", "named_parameters")
+
+STEP_HOOKS = ("on_before_optimizer_step", "on_before_zero_grad", "on_after_backward", "on_before_backward")
+"""Methods of a LightningModule or a callback that run with each step."""
+
+COMPREHENSIONS = (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
+
 MAX_DEPTH = 8
 
 
@@ -63,6 +70,7 @@ def facts(script: ScriptAnalysis) -> Iterator[Fact]:
             and _is_keyword_true(view, call, "retain_graph") is True
         ),
     }
+    yield from _parameter_reads(script, batches)
     unconditional = tuple(step_path(view, script.steps, always=True))
     num_backwards = sum(last_name(call.func) == "backward" for call in script.step_path)
     for name, pattern in patterns.items():
@@ -178,6 +186,25 @@ class _Batches:
             and any(last_name(call.func) in READS | {"float"} for call in _calls(binding.value))
             for binding in bindings
         )
+
+
+def _parameter_reads(script: ScriptAnalysis, batches: _Batches) -> Iterator[Fact]:
+    """Values that each step reads of each parameter: `for p in model.parameters(): total += p.grad.norm().item()`."""
+    index = script.view.index
+    hooks = [one for one in index.functions if one.name in STEP_HOOKS and index.method_class(one) is not None]
+    in_hooks = [call for call in index.calls if index.enclosing_function(call) in hooks] if script.steps else []
+    calls = dict.fromkeys((*script.step_path, *in_hooks))
+    found = [call for call in calls if _is_per_parameter(script, call) and batches.is_read(call)]
+    if found or (script.steps and script.is_whole):
+        yield Fact("code.num_parameter_reads_in_step", RUN, len(found), tuple(map(script.view.place, found)))
+
+
+def _is_per_parameter(script: ScriptAnalysis, call: ast.Call) -> bool:
+    around = list(script.view.index.ancestors_in_function(call))
+    comprehensions = (one.generators for one in around if isinstance(one, COMPREHENSIONS))
+    headers = [one.iter for one in around if isinstance(one, ast.For)]
+    headers += [each.iter for generators in comprehensions for each in generators]
+    return any(last_name(one.func) in PARAMETERS for header in headers for one in _calls(header))
 
 
 def _is_before_backward(script: ScriptAnalysis, call: ast.Call) -> bool:

@@ -213,10 +213,13 @@ def test_the_places_are_those_of_the_calls() -> None:
         ("total = 0\n" + STEP + "total += loss", 0),
         (STEP + "total += loss\ntotal.backward()", 0),
         (STEP + "history.append(y)", 0),
+        (STEP + "meter.append(loss)", 0),
     ],
 )
 def test_losses_that_are_kept(body: str, expected: int) -> None:
-    assert fact("num_kept_losses_in_step", body, "total = 0\nlosses = []\nhistory = []\n") == expected
+    assert (
+        fact("num_kept_losses_in_step", body, "total = 0\nlosses = []\nhistory = []\nmeter = Average()\n") == expected
+    )
 
 
 @pytest.mark.parametrize(

@@ -243,3 +243,49 @@ def test_an_overridden_training_step_runs_in_every_step_and_on_a_gpu() -> None:
     found = facts(scan(code))
     assert (found["code.num_gc_in_step"], found["code.num_empty_cache_in_step"]) == (1, 1)
     assert found["code.uses_cuda"] is True
+
+
+@pytest.mark.parametrize(
+    ("body", "number"),
+    [
+        ("a = loss.item()\nb = acc.item()\nloss.backward()\noptimizer.step()", 2),
+        ("loss.backward()\noptimizer.step()\na = loss.item()", 0),
+        ("loss.backward()\nlog(loss)\noptimizer.step()", 0),
+    ],
+)
+def test_reads_before_backward_let_the_device_run_dry(body: str, number: int) -> None:
+    script = looped("x = x.cuda()\nloss = criterion(model(x), y)\n" + body, before="def log(v):\n    print(v.item())\n")
+    assert facts(script)["code.num_reads_before_backward"] == number
+
+
+@pytest.mark.parametrize(
+    ("body", "number"),
+    [
+        ("norm = sum(p.grad.norm().item() ** 2 for p in model.parameters())", 1),
+        ("for name, p in model.named_parameters():\n    norms[name] = p.grad.norm().item()", 1),
+        ("for name in names:\n    norms[name] = loss.item()", 0),
+        ("if step % 100 == 0:\n    for p in model.parameters():\n        print(p.norm().item())", 0),
+    ],
+)
+def test_reads_of_each_parameter(body: str, number: int) -> None:
+    assert facts(looped(STEP + body))["code.num_parameter_reads_in_step"] == number
+
+
+def test_reads_of_each_parameter_in_a_hook_of_lightning() -> None:
+    script = scan("""
+import lightning as L
+class Model(L.LightningModule):
+    def training_step(self, batch, i):
+        return self.net(batch).mean()
+    def on_before_optimizer_step(self, optimizer):
+        self.log("norm", sum(p.grad.norm().item() for p in self.parameters()))
+L.Trainer().fit(Model(), loader)
+""")
+    assert facts(script)["code.num_parameter_reads_in_step"] == 1
+
+
+@pytest.mark.parametrize(
+    ("copy", "number"), [("x.cuda(non_blocking=True)", 1), ("x.cuda()", 0), ("m.cuda(non_blocking=True)", 0)]
+)
+def test_copies_that_ask_not_to_wait(copy: str, number: int) -> None:
+    assert facts(looped(f"{copy}\n{STEP}"))["code.num_nonblocking_copies_in_step"] == number
