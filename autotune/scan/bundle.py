@@ -9,6 +9,7 @@ from __future__ import annotations
 import ast
 import posixpath
 import re
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from functools import partial
 from itertools import takewhile
@@ -46,6 +47,9 @@ MAX_CONFIGS = 20
 MAX_LAUNCHES = 100
 """Commands of one shell script that are followed: each is a run, for which its script is read and all rules asked."""
 
+ALIKE, ALL_OF_ONE = 4, 24
+"""Commands that start one script with the same flags, whatever their values, and all that start it."""
+
 
 class BundleFiles(Struct, frozen=True):
     """What a bundle is made of: `calls` in the order in which they win, command before config before script."""
@@ -74,6 +78,7 @@ def gather(library: Library, named: Set[str] = frozenset()) -> tuple[BundleFiles
     """The parts of every bundle: of commands first, then of scripts with the configs that they take, then of other
     scripts, then of other configs, each in the order of names. `named` are the files that the user named."""
     commands = [launch for name in library.named("shell") for launch in _launches(library, name)]
+    commands = _varied(library, commands, named)
     commands += _starting(library, named, {launch.file for launch in commands})
     made = (library.begun(launch.file, partial(of_launch, library, launch)) for launch in commands)
     found = [parts for parts in made if parts is not None]
@@ -89,6 +94,26 @@ def gather(library: Library, named: Set[str] = frozenset()) -> tuple[BundleFiles
         found += _mains(alone)
         taken |= {name for parts in alone for name in parts.files}
     return tuple(found)
+
+
+def _varied(library: Library, commands: Sequence[Launch], named: Set[str]) -> list[Launch]:
+    """The commands without those that start a script in the same way as ALIKE before them, with the same flags and as
+    many configs, or as ALL_OF_ONE others: a benchmark has hundreds. Those of files that the user named stay."""
+    kept: list[Launch] = []
+    alike, of_one, left_out = Counter[object](), Counter[object](), Counter[str]()
+    for launch in commands:
+        started = launch.seen(launch.script or launch.module or "")
+        way = started, frozenset(launch.flags), frozenset(launch.own), len(launch.config_files)
+        if launch.file not in named and (alike[way] >= ALIKE or of_one[started] >= ALL_OF_ONE):
+            left_out[started] += 1
+            continue
+        alike[way] += 1
+        of_one[started] += 1
+        kept.append(launch)
+    for started, number in left_out.items():
+        why = f"{number} more commands start it; only the first ones of each kind are read unless their file is named"
+        library.notes.append(ScanNote(started, why))
+    return kept
 
 
 def _starting(library: Library, named: Set[str], known: Set[str]) -> Iterator[Launch]:

@@ -475,3 +475,16 @@ def test_a_script_that_imports_from_its_own_package_is_a_module(
         (tmp_path / each).write_text(content)
     (bundle,) = (one for one in scan([tmp_path], root=tmp_path).bundles if one.name == name)
     assert (bundle.is_module, bundle.home) == expected
+
+
+def test_of_commands_that_start_a_script_in_the_same_way_the_first_are_read(tmp_path) -> None:
+    (tmp_path / "train.py").write_text(textwrap.dedent(RAW))
+    for number in range(7):
+        (tmp_path / f"run{number}.sh").write_text(f"python train.py --seed {number}\n")
+    (tmp_path / "wide.sh").write_text("python train.py --seed 1 --width 2\n")
+    found = scan([tmp_path], root=tmp_path)
+    assert len(found.bundles) == 5
+    (note,) = [each for each in found.notes if "more commands" in each.why]
+    assert (note.where, note.why[:2]) == ("train.py", "3 ")
+    everything = scan([tmp_path, *(tmp_path / f"run{number}.sh" for number in range(7))], root=tmp_path)
+    assert len(everything.bundles) == 8
