@@ -13,16 +13,15 @@ the printed report. Intervals are Wilson's, 95 %.
 from __future__ import annotations
 
 import json
-import re
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
 from statistics import median
 from typing import Any
 
+from autotune.report.findings import NUMBER
 from benchmarks.accuracy.places import measuring, wilson
 
 RESULTS = measuring.ROOT / "benchmarks" / "results" / "check-expert.json"
-NUMBER = re.compile(r"\d[\d,.]*")
 VERDICTS = ("worth", "trivial", "false")
 
 Row = dict[str, Any]
@@ -62,11 +61,16 @@ def row(run: Row) -> Iterator[str]:
 
 
 def entered(findings: Sequence[Row]) -> list[tuple[str, str, str]]:
-    """(repository, rule, verdict) of each entry; of several places the verdict of most."""
-    groups: dict[tuple[str, str, str], list[str]] = defaultdict(list)
+    """(repository, rule, verdict) of each entry; of one with several places the verdict of most."""
+    groups: dict[tuple[str, str, str], list[Row]] = defaultdict(list)
     for one in findings:
-        groups[one["repo"], one["rule"], NUMBER.sub("0", one["message"])].append(one["verdict"])
-    return [(repo, rule, Counter(verdicts).most_common(1)[0][0]) for (repo, rule, _), verdicts in groups.items()]
+        groups[one["repo"], one["rule"], NUMBER.sub("0", one["message"])].append(one)
+    entries = []
+    for (repo, rule, _), rows in groups.items():
+        is_one = len({row["file"] for row in rows}) > 1
+        for some in [rows] if is_one else [[row] for row in rows]:
+            entries.append((repo, rule, Counter(row["verdict"] for row in some).most_common(1)[0][0]))
+    return entries
 
 
 def by_rule(run: Row) -> Iterator[list[str]]:

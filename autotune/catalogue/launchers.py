@@ -85,7 +85,6 @@ def training_modules() -> Mapping[str, str | None]:
 PREFIXES: Mapping[str, Prefix] = {
     **dict.fromkeys(("env", "srun", "numactl", "taskset", "nohup", "time", "exec", "sudo", "nsys", "nice"), Prefix()),
     **dict.fromkeys(("ionice", "stdbuf", "setsid", "timeout", "mpirun", "mpiexec"), Prefix()),
-    **dict.fromkeys(("apptainer", "singularity", "docker", "podman", "enroot", "kubectl", "xvfb-run"), Prefix()),
     "uv": Prefix(
         "run",
         frozenset(

@@ -10,8 +10,9 @@ import difflib
 import os
 import re
 import subprocess
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from functools import cache, partial
+from itertools import takewhile
 from pathlib import Path
 
 from autotune import reading
@@ -26,8 +27,17 @@ HEAD = "HEAD"
 LARGEST = 2_000_000
 """Bytes of a file that is compared line by line; a larger one counts as changed."""
 
-OPTIONS = ("-c", "core.fsmonitor=false", "-c", "protocol.allow=never")
-ENVIRON = {"GIT_OPTIONAL_LOCKS": "0", "GIT_NO_LAZY_FETCH": "1", "GIT_TERMINAL_PROMPT": "0", "LC_ALL": "C"}
+MOST_LINES = 3_000
+"""Between the first and the last that differs: of more of them all count as changed. Comparing takes quadratic time."""
+
+OPTIONS = ("-c", "core.fsmonitor=false", "-c", "safe.bareRepository=explicit")
+ENVIRON = {
+    "GIT_OPTIONAL_LOCKS": "0",
+    "GIT_NO_LAZY_FETCH": "1",
+    "GIT_ALLOW_PROTOCOL": "",  # older gits fetch what a partial clone lacks, by programs that its configuration names
+    "GIT_TERMINAL_PROMPT": "0",
+    "LC_ALL": "C",
+}
 
 LIMIT_S = 60.0
 
@@ -57,12 +67,24 @@ def changed_lines(base: str, root: Path, name: str) -> frozenset[int] | None:
         return None
     if stored is None or len(stored) > LARGEST:
         return None
-    before, after = (re.split(r"\r\n?|\n", data.decode(errors="replace")) for data in (stored, now))
-    changed: set[int] = set()
-    for kind, _, _, first, end in difflib.SequenceMatcher(None, before, after, autojunk=False).get_opcodes():
+    return frozenset(_different(*(re.split(r"\r\n?|\n", data.decode(errors="replace")) for data in (stored, now))))
+
+
+def _different(before: Sequence[str], after: Sequence[str]) -> Iterator[int]:
+    """The lines of `after`, from 1, that are not in `before`, and the one after each deletion."""
+    head = sum(1 for _ in takewhile(_is_equal, zip(before, after, strict=False)))
+    tail = sum(1 for _ in takewhile(_is_equal, zip(reversed(before[head:]), reversed(after[head:]), strict=False)))
+    old, new = before[head : len(before) - tail], after[head : len(after) - tail]
+    if max(len(old), len(new)) > MOST_LINES:
+        yield from range(head + 1, head + len(new) + 2)
+        return
+    for kind, _, _, first, end in difflib.SequenceMatcher(None, old, new, autojunk=False).get_opcodes():
         if kind != "equal":
-            changed.update(range(first + 1, max(end, first + 1) + 1))
-    return frozenset(changed)
+            yield from range(head + first + 1, head + max(end, first + 1) + 1)
+
+
+def _is_equal(pair: tuple[str, str]) -> bool:
+    return pair[0] == pair[1]
 
 
 def _base(ref: str, root: Path) -> str:
@@ -72,15 +94,18 @@ def _base(ref: str, root: Path) -> str:
         where, to_do = f"--changed {ref}", "Name a commit or branch of the repository; in CI fetch it first."
         raise UsageError(f"git knows no commit of this name in {root}", where=where, to_do=to_do)
     base = _git(root, "merge-base", HEAD, commit.decode().strip())
-    return (base or commit).decode().strip()
+    if base is None:
+        to_do = "Fetch more of the history (a CI often has one commit; in GitHub's checkout: fetch-depth: 0)."
+        raise UsageError("HEAD and this commit have no common one here", where=f"--changed {ref}", to_do=to_do)
+    return base.decode().strip()
 
 
 def _git(root: Path, *words: str) -> bytes | None:
     """What git prints; None where it fails. Raises UsageError without git."""
+    # A hook of git's has the repository that it is for in its environment; here it is the one around `root`.
+    environ = {name: value for name, value in os.environ.items() if not name.startswith("GIT_")} | ENVIRON
     try:
-        done = subprocess.run(
-            ["git", *OPTIONS, *words], cwd=root, env=os.environ | ENVIRON, capture_output=True, timeout=LIMIT_S
-        )
+        done = subprocess.run(["git", *OPTIONS, *words], cwd=root, env=environ, capture_output=True, timeout=LIMIT_S)
     except FileNotFoundError as error:
         raise UsageError("git is not installed", where="--changed", to_do="Install git.") from error
     except subprocess.TimeoutExpired as error:

@@ -3,8 +3,8 @@
 1. Find the project and its configuration, and select the rules.
 2. Scan the files: a bundle for each training run that they describe.
 3. Evaluate the rules for each bundle, with the facts of the machine and of a recorded profile.
-4. Leave out what comments, the configuration or the baseline silence, minor findings, and with --changed what stands
-   on lines that did not change.
+4. Leave out what comments, the configuration or the baseline silence, minor findings, what stands in tests,
+   documentation and other projects' code, and with --changed what stands on lines that did not change.
 """
 
 from __future__ import annotations
@@ -39,7 +39,8 @@ class CheckOptions(Struct, frozen=True):
     `select` and `ignore` hold ids of rules or beginnings of ids. `baseline` silences what it holds, `write_baseline`
     makes one first. `env` adds this machine and the packages of `python` (None: the active one). `profile` is a run or
     a recording; `maxima` are limits of its facts, `max_regression` is a share, against the run or recording `against`.
-    `with_minor` also reports minor findings. `changed` is a commit of git: only lines that differ are reported on.
+    `with_minor` also reports minor findings and those in tests, documentation and other projects' code. `changed` is a
+    commit of git: only lines that differ are reported on.
     """
 
     paths: tuple[Path, ...]
@@ -76,7 +77,8 @@ def check(options: CheckOptions, *, cwd: Path) -> Checked:
     judged, unjudged = _judge(scanned.bundles, rules, machine_facts, observed)
     reported = [suppression.suppress_by_person(each, config) for each in _without_repeats(judged)]
     named = [os.path.relpath(os.path.realpath(path), root) for path in paths]
-    reported = reported if options.with_minor else [suppression.suppress_minor(each, named) for each in reported]
+    if not options.with_minor:
+        reported = [suppression.suppress_aside(suppression.suppress_minor(each), named) for each in reported]
     reported = _on_changed_lines(reported, options.changed, root)
     reported = _without_baseline(reported, options, root, cwd)
     return Checked(

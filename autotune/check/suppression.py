@@ -7,14 +7,14 @@ from collections.abc import Callable, Iterable, Iterator
 from msgspec.structs import replace
 
 from autotune.check.configuration import Configuration, matches_rule
-from autotune.model.checked import COMMENT, CONFIGURATION, MINOR, CheckedBundle, Silenced
+from autotune.model.checked import ASIDE, COMMENT, CONFIGURATION, MINOR, CheckedBundle, Silenced
 from autotune.model.evidence import Location
 from autotune.model.finding import Finding
-from autotune.model.rule import Rule
+from autotune.model.rule import Rule, Severity
 from autotune.model.scanned import Bundle, IgnoreComment, ScanNote
 from autotune.scan.files import matches
 
-ASIDE = frozenset({
+ASIDE_FOLDERS = frozenset({
     *("test", "tests", "doc", "docs", "third_party", "thirdparty", "third-party", "vendor", "vendored", "external"),
     *("externals", "submodules", "unsloth_compiled_cache"),
 })  # fmt: skip
@@ -28,22 +28,23 @@ def suppress_by_person(checked: CheckedBundle, configuration: Configuration) -> 
     return suppress(checked, lambda finding, place: _judge_of_person(finding, place, checked, configuration))
 
 
-def suppress_minor(checked: CheckedBundle, named: Iterable[str] = ()) -> CheckedBundle:
-    """Silence minor findings, and those in tests, documentation and copies of other projects, but for files and folders
-    below the root that the user named."""
-    folders = [name for name in named if name != "."]
+def suppress_minor(checked: CheckedBundle) -> CheckedBundle:
+    """Silence minor findings."""
+    return suppress(checked, lambda finding, place: Silenced(finding, MINOR, "") if finding.is_minor else None)
+
+
+def suppress_aside(checked: CheckedBundle, named: Iterable[str]) -> CheckedBundle:
+    """Silence findings in ASIDE_FOLDERS, but for critical ones and for files and folders below the root that the user
+    named."""
+    chosen = [name for name in named if name != "."]
 
     def judge(finding: Finding, place: Location) -> Silenced | None:
-        is_aside = _is_aside(place.file) and not any(f"{place.file}/".startswith(f"{one}/") for one in folders)
-        return Silenced(finding, MINOR, "") if finding.is_minor or is_aside else None
+        folder = next((one for one in place.file.split("/")[:-1] if one in ASIDE_FOLDERS), None)
+        is_named = any(f"{place.file}/".startswith(f"{one}/") for one in chosen)
+        is_aside = folder is not None and not is_named and finding.rule.severity is not Severity.CRITICAL
+        return Silenced(finding, ASIDE, f"in {folder}/") if is_aside else None
 
     return suppress(checked, judge)
-
-
-def _is_aside(file: str) -> bool:
-    """Whether a file is no training of the project itself, by its name and folders."""
-    *folders, name = file.split("/")
-    return bool(ASIDE.intersection(folders)) or name.startswith("test_") or name == "conftest.py"
 
 
 def finding_places(finding: Finding, checked: CheckedBundle) -> tuple[Location, ...]:

@@ -61,7 +61,7 @@ PYTHON = "With --env: the interpreter that will run the script."
 PROFILE = "Use a recorded profile (last: the newest)."
 MAX = "Fail if this fact of the profile is larger."
 MAX_REGRESSION = "Fail if the step is slower by more, e.g. 5%."
-ALL = "Also report minor findings, which only some runs would gain from."
+ALL = "Also report minor findings, which only some runs would gain from, and those in tests, docs and vendored code."
 CHANGED = "Report only findings on lines that differ from this commit or branch of git: HEAD, origin/main."
 FACTS = "Print the facts in the files, not findings; for rule authors."
 

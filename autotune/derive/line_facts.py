@@ -54,6 +54,9 @@ PRODUCTS = frozenset(
 )
 """Words in the names of products and convolutions: at a line outside of every model they are not the model's."""
 
+OUTSIDE = ("forward", "other")
+"""Phases whose lines are asked about: the rules about data loading and updates judge the others."""
+
 LEAST_OPS, MOST_OP_US = 500, 30.0
 """So many operations each time that a line runs, so short each: starting them takes longer than computing them."""
 
@@ -187,7 +190,7 @@ def _trained_modules(view: RecordingView) -> frozenset[str] | None:
 def _of_line(line: HotLine, exposed: float | None, trained: frozenset[str] | None) -> dict[str, Value | None]:
     own_ms = sum(line.phase_ms.values())
     of_step = line.share / (own_ms + line.backward_ms) if own_ms + line.backward_ms else 0.0
-    outside = {phase: ms for phase, ms in line.phase_ms.items() if phase in ("forward", "other")}
+    outside = {phase: ms for phase, ms in line.phase_ms.items() if phase in OUTSIDE}
     in_torch = line.torch_share or 0.0
     host = None if line.torch_share is None else sum(outside.values()) * of_step * (1 - in_torch)
     unusual = unusual_share(line) * (own_ms * in_torch + line.backward_ms) * of_step if line.operations else None
@@ -243,10 +246,11 @@ def small_ops_share(line: HotLine) -> float | None:
     and is not trained through; else 0. None where its operations were not counted."""
     if line.ops is None or line.op_us is None or line.runs is None:
         return None
-    own_ms = sum(line.phase_ms.values())
-    is_small = line.ops >= LEAST_OPS * max(1.0, line.runs) and line.op_us <= MOST_OP_US
-    is_untrained = line.backward_ms <= MOST_GRAPH * (own_ms + line.backward_ms)
-    return line.share * own_ms / (own_ms + line.backward_ms) if is_small and is_untrained and own_ms else 0.0
+    own_ms = sum(ms for phase, ms in line.phase_ms.items() if phase in OUTSIDE)
+    is_small = line.ops >= LEAST_OPS * line.runs and line.op_us <= MOST_OP_US
+    all_ms = sum(line.phase_ms.values()) + line.backward_ms
+    is_untrained = line.backward_ms <= MOST_GRAPH * all_ms
+    return line.share * own_ms / all_ms if is_small and is_untrained and own_ms else 0.0
 
 
 def dense_table_share(line: HotLine) -> float:

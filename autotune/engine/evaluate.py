@@ -9,6 +9,7 @@ from msgspec.structs import replace
 from autotune.engine.expr import compile_expression
 from autotune.engine.fixes import advice_of, changes_of
 from autotune.engine.message import render
+from autotune.engine.static import needs_a_run
 from autotune.model.evidence import RUN, Evidence, Location
 from autotune.model.finding import Evaluation, Finding, Gain, Passed, SettingChange, Skipped
 from autotune.model.rule import Rule, Severity
@@ -55,6 +56,8 @@ def _gains_nothing(finding: Finding) -> bool:
 def evaluate_subject(rule: Rule, evidence: Evidence, subject: str, *, static: bool = False) -> Outcome:
     """The answer of one rule for one subject."""
     outcome = _decided(rule, evidence, subject)
+    if static and isinstance(outcome, Finding) and not any(map(needs_a_run, _names(rule))):
+        return replace(outcome, is_minor=_is_minor(rule.as_static(), evidence, subject))
     if not static or not isinstance(outcome, Skipped):
         return outcome
     of_files = _decided(rule.as_static(), evidence, subject)
@@ -91,10 +94,18 @@ def _holds(condition: str, rule: Rule, evidence: Evidence, subject: str) -> bool
     return answer is True
 
 
+def _names(rule: Rule) -> tuple[str, ...]:
+    return compile_expression(rule.when, rule.limits).names
+
+
+def _is_minor(rule: Rule, evidence: Evidence, subject: str) -> bool:
+    return bool(rule.matters) and not _holds(rule.matters, rule, evidence, subject)
+
+
 def _finding(rule: Rule, evidence: Evidence, subject: str) -> Finding:
     changes = changes_of(rule, evidence, subject)
     names = compile_expression(rule.when, rule.limits).names
-    edited = _at(rule, evidence, subject)
+    edited = _at(rule, evidence, subject) if not changes else None
     places = () if edited is not None else _places((*names, *_of_files(rule)), evidence, subject)
     share = evidence.lookup(subject, f"{rule.subject}.share") if rule.is_question else None
     return Finding(
@@ -106,7 +117,7 @@ def _finding(rule: Rule, evidence: Evidence, subject: str) -> Finding:
         location=edited or _location(changes, places, (*names, *_fixed(rule)), evidence, subject),
         places=places,
         asked_share=share if isinstance(share, float) else None,
-        is_minor=bool(rule.matters) and not _holds(rule.matters, rule, evidence, subject),
+        is_minor=_is_minor(rule, evidence, subject),
     )
 
 

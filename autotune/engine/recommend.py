@@ -21,7 +21,9 @@ HOPED_PART = 0.5
 """Of what a question asks about."""
 
 TUNED_PART = 0.25
-"""Of a gain whose rule yields to another one that has a finding, too."""
+"""Of a gain whose rule yields to another one: if that part is more than the other gains, it goes first all the same."""
+
+JUST_BELOW = 0.999
 
 Key = tuple[object, ...]
 Weight = Callable[[Finding], tuple[float, ...]]
@@ -31,7 +33,7 @@ def recommend(findings: Iterable[Finding], together: Together | None = None) -> 
     """What to do, numbered from 1: first what is free and leaves training unchanged, then what the reader decides on.
 
     In both groups what is wrong (critical, without a gain) comes first, then what saves most, and what saves next to
-    nothing last; a rule that yields to another one has a part of its gain. `together` gives each recommendation what
+    nothing last; a rule that yields to another one comes after it. `together` gives each recommendation what
     it adds to all earlier numbers; without it `after` stays None.
     """
     weighed = tuple(findings)
@@ -109,23 +111,28 @@ def _weight(findings: Iterable[Finding]) -> Weight:
     """Sorts findings: the larger gain first, then those without one, then what gains next to nothing; then by severity.
 
     Gains are held beside each other in seconds where each is known in seconds, and else as shares of the step. A
-    question stands where it would if a part of what it asks about could be saved, and a rule that yields to another
-    one where a part of its gain would.
+    question stands where it would if a part of what it asks about could be saved.
     """
     every = tuple(findings)
-    found = {each.rule.id for each in every}
     asks = any(each.asked_share is not None for each in every)
     in_seconds = not asks and all(each.gain.saved_s is not None for each in every if each.gain is not None)
 
-    def weight(finding: Finding) -> tuple[float, float, int]:
-        gain, severity = finding.gain, finding.rule.severity.rank
+    def saved(finding: Finding) -> float | None:
         if finding.asked_share is not None:
-            return 0.0, -HOPED_PART * finding.asked_share, severity
-        if gain is None:
+            return HOPED_PART * finding.asked_share
+        if finding.gain is None:
+            return None
+        return finding.gain.saved_s if in_seconds and finding.gain.saved_s is not None else finding.gain.share
+
+    def weight(finding: Finding) -> tuple[float, float, int]:
+        own, severity = saved(finding), finding.rule.severity.rank
+        if own is None:
             return 1.0, 0.0, severity
-        saved = gain.saved_s if in_seconds and gain.saved_s is not None else gain.share
-        part = 1.0 if found.isdisjoint(finding.rule.yields_to) else TUNED_PART
-        return (0.0 if gain.share >= LEAST_SHARE else 2.0), -part * saved, severity
+        before = [other for each in every if each.rule.id in finding.rule.yields_to and (other := saved(each))]
+        if before and TUNED_PART * own <= max(before):
+            own = min(own, JUST_BELOW * max(before))
+        is_little = finding.gain is not None and finding.gain.share < LEAST_SHARE
+        return (2.0 if is_little else 0.0), -own, severity
 
     return weight
 

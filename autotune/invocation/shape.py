@@ -137,7 +137,9 @@ def _with_flags(launcher: Launcher, words: Sequence[str], program: int, first: i
             return Shape(program, launcher, (first, end))
         has_module = has_module or key(found[1]) in ("m", "module")
         end += 2 if found[2] is None and key(found[1]) not in launcher.switches else 1
-    return Shape(program, launcher, (first, min(end, len(words))), _present(end, words), is_module=has_module)
+    own = (first, min(end, len(words)))
+    target = end + 1 if words[end : end + 1] == ["--"] else end
+    return Shape(program, launcher, own, _present(target, words), is_module=has_module)
 
 
 def _with_verb(prefix: Prefix, words: Sequence[str], at: int) -> int | None:

@@ -8,12 +8,13 @@ from autotune.model.finding import Finding, Skipped
 from autotune.model.rule import Severity
 from autotune.model.scanned import Bundle, ScanNote
 
-COMMENT, CONFIGURATION, BASELINE, MINOR, UNCHANGED = "comment", "configuration", "baseline", "minor", "unchanged"
+COMMENT, CONFIGURATION, BASELINE = "comment", "configuration", "baseline"
+MINOR, ASIDE, UNCHANGED = "minor", "aside", "unchanged"
 """What may say that a finding is not reported."""
 
 
 class Silenced(Struct, frozen=True):
-    """A finding that is not reported; `by` is COMMENT, CONFIGURATION, BASELINE, MINOR or UNCHANGED."""
+    """A finding that is not reported; `by` is COMMENT, CONFIGURATION, BASELINE, MINOR, ASIDE or UNCHANGED."""
 
     finding: Finding
     by: str

@@ -150,7 +150,7 @@ class Rule(Struct, frozen=True):
     matters: str = ""
     """Of a static part: the condition under which its finding is a full one; "" for always."""
     at: str = ""
-    """Of a static part: the setting whose place its finding has."""
+    """Of a static part: the setting whose place a finding without a change has."""
     useless: tuple[Remark, ...] = ()
     """What would not help where the rule passed: the first whose condition is true."""
 

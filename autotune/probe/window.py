@@ -193,7 +193,10 @@ class StepWindow:
         least_s = max(self._request["min_s"], NO_OPTIMIZER_S if self.steps_by == "backward" else 0)
         long_enough = moment - start >= least_s * 1e9 or not is_alone
         many_enough = steps >= self._request["default_steps"]
-        return steps >= MOST_STEPS or (many_enough and long_enough and self._is_whole(moment, start, steps, is_alone))
+        are_steps = self.steps_by != "backward" or long_enough
+        return (steps >= MOST_STEPS and are_steps) or (
+            many_enough and long_enough and self._is_whole(moment, start, steps, is_alone)
+        )
 
     def _is_whole(self, moment: int, start: int, steps: int, is_alone: bool) -> bool:
         """Whether it has as many steps as it shall divide by; epochs whose ends do not come are not waited for."""

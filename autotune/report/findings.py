@@ -12,7 +12,7 @@ from pathlib import Path
 from msgspec import Struct
 
 from autotune.catalogue import facts
-from autotune.model.checked import Checked, CheckedBundle, Gate
+from autotune.model.checked import ASIDE, MINOR, Checked, CheckedBundle, Gate
 from autotune.model.evidence import Location
 from autotune.model.finding import Finding, SettingChange, Skipped
 from autotune.model.rule import Effect, Rule, Severity
@@ -26,7 +26,7 @@ EFFECTS = {
     Effect.ALTERING: "changes what is learned",
     Effect.MANUAL: "for you to judge",
 }
-NUMBER = re.compile(r"\d[\d,.]*")
+NUMBER = re.compile(r"(?<![\w.])\d[\d,]*(?:\.\d+)?(?![\w.]*\d)")
 _OF_FILES = "scan."
 _OF_SHELL = (".sh", ".bash")
 
@@ -106,7 +106,7 @@ def _edit(change: SettingChange, shown: Location) -> str:
 
 
 def shared_findings(checked: Checked) -> tuple[tuple[LocatedFinding, ...], ...]:
-    """What the same rule says in the same words, but for numbers, of several bundles: a group of findings each, the
+    """What the same rule says in the same words, but for numbers, of several bundles or files: a group each, the
     gravest first."""
     groups: dict[tuple[str, Severity, str], list[LocatedFinding]] = {}
     for each in locate_findings(checked):
@@ -188,11 +188,11 @@ def notes(checked: Checked) -> tuple[ScanNote, ...]:
 
 
 def suppressed_counts(checked: Checked) -> str:
-    """ "3 findings (comment 2, minor 1: --all reports them)", "" when none is."""
+    """ "3 findings (comment 2, minor 1)", "" when none is; what --all would report is marked."""
     by = Counter(each.by for bundle in checked.bundles for each in bundle.silenced)
     if not by:
         return ""
-    named = {**by, "minor": f"{by['minor']}: --all reports them"} if by["minor"] else by
+    named = {name: f"{number}: --all reports them" if name in (MINOR, ASIDE) else number for name, number in by.items()}
     return f"{count(by.total(), 'finding')} ({', '.join(f'{name} {number}' for name, number in sorted(named.items()))})"
 
 

@@ -23,7 +23,9 @@ LOCKS = ("uv.lock", "poetry.lock")
 
 PYTHON = ".python-version"
 
-CONDA_FILES = tuple(f"{name}.{end}" for name in ("environment", "env", "conda*") for end in ("yml", "yaml"))
+CONDA_FILES = tuple(
+    f"{name}.{end}" for name in ("environment", "env", "conda", "conda_env", "conda-env") for end in ("yml", "yaml")
+)
 
 PLAIN = (PYTHON, "requirements*.txt", "pyproject.toml", *CONDA_FILES)
 

@@ -14,8 +14,8 @@ from msgspec.structs import replace
 
 from autotune.catalogue.coercion import literal, typed
 from autotune.catalogue.frameworks import Launcher
-from autotune.catalogue.launchers import launchers, training_modules
-from autotune.invocation.shape import FLAG, key, shape
+from autotune.catalogue.launchers import PREFIXES, launchers, training_modules
+from autotune.invocation.shape import FLAG, assigned, key, name, shape
 from autotune.model.evidence import RUN, Location
 from autotune.model.scanned import TYPED, ConsumerCall, WrittenValue
 from autotune.model.source import ShellCommand, ShellWord
@@ -35,6 +35,9 @@ SEVERAL = re.compile(r"\$\{?[@*]|\[[@*]\]|\$\{?\w*(?:args|opts|options|flags|par
 
 GOES = ("cd", "pushd", "popd")
 """Commands behind which a shell stands in another folder."""
+
+CONTAINERS = ("apptainer", "singularity", "docker", "podman", "enroot")
+"""Programs that run a command in a container."""
 
 CONFIGS = (".yaml", ".yml", ".json", ".toml")
 
@@ -144,15 +147,19 @@ def _launch(command: ShellCommand, file: str) -> Launch | None:
 
 
 def _submitted(words: Sequence[ShellWord]) -> Sequence[ShellWord]:
-    """What a script that sends jobs to a cluster is given behind `--`, where that starts a training by itself:
-    `python submit.py --gpus 8 -- torchrun train.py`."""
+    """What a container runs, or a script that sends jobs to a cluster is given behind `--`, where that is a launcher:
+    `apptainer exec image.sif torchrun train.py`, `python submit.py --gpus 8 -- torchrun train.py`."""
     texts = [_text(word) for word in words]
-    if "--" not in texts:
+    if name(texts[0]) in CONTAINERS and {"run", "exec", "start"}.intersection(texts):
+        at = next((at for at, text in enumerate(texts) if name(text) in launchers()), None)
+        return words[at:] if at is not None else words
+    found = shape(texts) if "--" in texts else None
+    if found is None or found.launcher is None or found.launcher.name != "python" or found.target is None:
         return words
-    behind = words[texts.index("--") + 1 :]
-    found = shape([_text(word) for word in behind])
-    is_start = found is not None and found.launcher is not None and found.target is not None
-    return behind if is_start else words
+    rest = texts[texts.index("--") + 1 :]
+    _, behind = assigned(rest)
+    is_start = bool(behind) and name(behind[0]) in {*launchers(), *PREFIXES} and found.target < texts.index("--")
+    return words[len(words) - len(behind) :] if is_start else words
 
 
 def _own(words: Sequence[ShellWord], file: str) -> Mapping[str, WrittenValue]:

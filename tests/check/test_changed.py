@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from autotune.check import changed
 from autotune.check.changed import changed_lines
 from autotune.check.check import CheckOptions, check
 from autotune.errors import UsageError
@@ -106,6 +107,46 @@ def test_neither_filters_nor_programs_of_a_repository_run(project, tmp_path_fact
     (project / "train.py").write_text(SCRIPT + "\n")
     assert found(project) == []
     assert not marker.exists()
+
+
+def test_what_a_partial_clone_lacks_is_not_fetched(project, tmp_path_factory, monkeypatch):
+    """Its configuration names the program that fetches; an older git knows no GIT_NO_LAZY_FETCH."""
+    marker = tmp_path_factory.mktemp("out") / "ran"
+    (project / "train.py").write_text(SCRIPT + "\n")
+    for blob in (project / ".git" / "objects").glob("??/*"):
+        kind = subprocess.run(["git", "cat-file", "-t", blob.parent.name + blob.name], cwd=project, capture_output=True)
+        if kind.stdout.strip() == b"blob":
+            blob.unlink()
+    git(project, "config", "remote.origin.url", f"ext::touch {marker}")
+    git(project, "config", "remote.origin.promisor", "true")
+    git(project, "config", "extensions.partialClone", "origin")
+    git(project, "config", "protocol.ext.allow", "always")
+    monkeypatch.delitem(changed.ENVIRON, "GIT_NO_LAZY_FETCH")
+    assert found(project) == [("train.py", 12)]  # nothing to compare with: all counts as changed
+    assert not marker.exists()
+    monkeypatch.delitem(changed.ENVIRON, "GIT_ALLOW_PROTOCOL")
+    found(project)
+    assert marker.exists()
+
+
+def test_without_a_common_commit_nothing_is_compared(project):
+    git(project, "switch", "-q", "--orphan", "other")
+    (project / "train.py").write_text(SCRIPT)
+    git(project, "add", ".")
+    git(project, "commit", "-qm", "other")
+    with pytest.raises(UsageError, match="no common one"):
+        found(project, "main")
+
+
+def test_the_environment_of_a_hook_is_not_asked(project, tmp_path_factory, monkeypatch):
+    monkeypatch.setenv("GIT_DIR", str(tmp_path_factory.mktemp("elsewhere")))
+    assert found(project) == []
+
+
+def test_many_lines_that_differ_are_not_compared(tmp_path, monkeypatch):
+    monkeypatch.setattr(changed, "MOST_LINES", 2)
+    assert sorted(changed._different(list("abcdef"), list("axyzdef"))) == [2, 3, 4, 5]
+    assert sorted(changed._different(list("abcdef"), list("axcdef"))) == [2]
 
 
 @pytest.mark.parametrize(

@@ -14,7 +14,7 @@ from autotune.check.profile import Profile
 from autotune.engine import evaluate as engine_evaluate
 from autotune.engine.evidence import NOT_SEEN, join
 from autotune.errors import UsageError
-from autotune.model.checked import MINOR, Checked
+from autotune.model.checked import ASIDE, MINOR, Checked
 from autotune.model.evidence import RUN, Evidence, Fact, Location, Setting
 from autotune.model.rule import Severity
 
@@ -95,12 +95,14 @@ def test_what_makes_it_costly_here_is_said(project) -> None:
 
 
 @pytest.mark.parametrize("folder", ["tests", "third_party/lib", "docs"])
-def test_what_is_no_training_of_the_project_is_minor_unless_it_is_named(project, folder) -> None:
+def test_what_is_no_training_of_the_project_is_left_out_unless_it_is_named_or_critical(project, folder) -> None:
     (project / folder).mkdir(parents=True)
     (project / "train.py").rename(project / folder / "train.py")
-    assert not found(check(project, with_minor=False))
-    assert "PR005" in found(check(project, with_minor=True))
-    assert "PR005" in found(check(project, folder, with_minor=False))
+    checked = check(project, with_minor=False)
+    assert found(checked) == {"PR005"}
+    assert (ASIDE, f"in {folder.split('/')[0]}/") in {(one.by, one.reason) for one in checked.bundles[0].silenced}
+    assert "SY005" in found(check(project, with_minor=True))
+    assert "SY005" in found(check(project, folder, with_minor=False))
 
 
 def test_a_static_part_names_the_setting_to_edit(tmp_path) -> None:

@@ -197,7 +197,8 @@ def test_where_nothing_is_found_there_is_nothing_to_explain() -> None:
 
 def test_what_differs_in_numbers_alone_is_one_group_also_within_one_script() -> None:
     small = [finding(WORKERS, f"micro-batches of {n} x 1,024", Location(f"{n}.json", 3)) for n in (1, 2)]
-    made = checked(bundle("train.py", small[0]), bundle("train.py", small[1]))
+    types = [finding(PRECISION, f"computes in float{n} on torch {n}.1", Location(f"{n}.json", 3)) for n in (16, 32)]
+    made = checked(bundle("train.py", *small, *types))
     assert [[each.finding for each in group] for group in say.shared_findings(made)] == [small]
 
 

@@ -35,6 +35,9 @@ def flags(launch: Launch) -> dict[str, object]:
         ("python submit.py --gpus 8 -- torchrun --nproc_per_node 8 train.py", "torchrun", "train.py", None, 8),
         ("python train.py --lr 1 -- rest", "python", "train.py", None, None),
         ("apptainer exec --nv a.sif torchrun --nproc_per_node 4 train.py", "torchrun", "train.py", None, 4),
+        ("torchrun --nproc_per_node 8 -- train.py", "torchrun", "train.py", None, 8),
+        ("python submit.py -- A=1 torchrun train.py", "torchrun", "train.py", None, 1),
+        ("python train.py -- other.py", "python", "train.py", None, None),
         ("docker run --gpus all -v /a:/b image python train.py", "python", "train.py", None, None),
         ("uv run torchrun --nproc_per_node 2 train.py", "torchrun", "train.py", None, 2),
         ("torchrun train.py", "torchrun", "train.py", None, 1),
@@ -86,6 +89,9 @@ def test_launchers(text: str, launcher: str, script: str | None, module: str | N
         "trl env",
         "env A=1",
         "echo python train.py",
+        "git checkout -- train.py",
+        "pytest -- tests/train.py",
+        "docker cp train.py c:/x",
     ],
 )
 def test_what_starts_no_training(text: str) -> None:

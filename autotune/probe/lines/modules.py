@@ -97,4 +97,5 @@ def _is_frozen(module: Any) -> bool:
 
 
 def _is_trained(module: Any) -> bool:
-    return any(one.requires_grad for one in module.parameters())
+    """Also of a discriminator that the generator's step has frozen: its weights have gradients."""
+    return any(one.requires_grad or one.grad is not None for one in module.parameters())

@@ -36,7 +36,8 @@ BY_ROW = {"Linear": -1, "LayerNorm": -1, "RMSNorm": -1, "Embedding": -1, "Conv1d
 
 MOSTLY = 0.8
 """Of the rows: so many without a gradient need not be as many in each step. A loss that is zero of some rows (a hinge)
-leaves fewer out, for most of a training. Positions of images do not count: a detector needs all and learns from few."""
+leaves fewer out, for most of a training. Positions within a sample do not count: a detector needs all of them, and
+learns from few."""
 
 BY_CHANCE = 0.5
 """Of the rows: more repetitions are no chance, also where each row has another number of them."""
@@ -56,6 +57,8 @@ class RowComparison:
         self._known: dict[int, Any] = {}
         self._unused: list[dict[int, list[Count]]] = []
         self._repeated: list[dict[int, list[Count]]] = []
+        self._samples: set[int] = set()
+        """Modules whose rows are samples, and no positions of one."""
         self._inputs: list[float | None] = []
         """Of each step, the sum of what the first layer got: the data tells nothing where it is the same."""
         session.recorder.modules = self
@@ -83,6 +86,7 @@ class RowComparison:
                 self._inputs[-1] = float(args[0].detach().sum())
             if output.requires_grad:
                 self._known[key] = module
+                self._samples |= {key} if output.dim() == 2 else set()
                 output.register_hook(partial(self._note_gradient, len(self._unused) - 1, key, dimension))
         elif args and isinstance(args[0], torch.Tensor) and not is_leaf:
             again = repetitions(args[0].detach(), output.detach())
@@ -120,7 +124,7 @@ class RowComparison:
         is_same_data = len(set(self._inputs[:-1])) == 1
         rows = []
         for key, module in self._known.items():
-            mostly = 1.0 if type(module).__name__.startswith("Conv") else MOSTLY
+            mostly = MOSTLY if key in self._samples else 1.0
             share = _unused([step.get(key) for step in unused], mostly)
             again = _least([step.get(key) for step in repeated])
             share = None if is_same_data else share
@@ -131,7 +135,7 @@ class RowComparison:
 
 def _unused(steps: list[list[Count] | None], mostly: float) -> float | None:
     """The share of rows without a gradient where it is the same in each step, over all calls: of two calls one may be
-    used where the other is not. The least share where it is `mostly` in each; else 0. None where a step has no call."""
+    used where the other is not. The least share where it is `mostly` in each; else 0. None of no call."""
     if not all(steps):
         return None if not steps[0] else 0.0
     sums = [(sum(unused for unused, _ in calls or ()), sum(rows for _, rows in calls or ())) for calls in steps]
@@ -154,7 +158,9 @@ def repetitions(given: Any, output: Any) -> int | None:
         return None
     counts = _counts(given, None)
     again = number - len(counts)
-    if len(counts) < 2 or (math.gcd(*counts) < 2 and again <= BY_CHANCE * number):
+    # One value that comes again and again is padding, and no row that somebody repeated.
+    is_chance = again <= BY_CHANCE * number or max(counts) - 1 > again / 2
+    if len(counts) < 2 or (math.gcd(*counts) < 2 and is_chance):
         return 0
     return again if len(_counts(output, ROUNDING)) <= math.ceil(1.1 * len(counts)) else 0
 

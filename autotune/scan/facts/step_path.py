@@ -52,7 +52,6 @@ def facts(script: ScriptAnalysis) -> Iterator[Fact]:
     batches = _Batches(view, script.steps)
     patterns: Mapping[str, Callable[[ast.Call], bool]] = {
         "code.num_scalar_reads_in_step": batches.is_read,
-        "code.num_reads_before_backward": lambda call: batches.is_read(call) and _is_before_backward(script, call),
         "code.num_nonblocking_copies_in_step": batches.is_nonblocking_copy,
         "code.num_synchronize_in_step": lambda call: _waits_for_device(view, call),
         "code.num_empty_cache_in_step": lambda call: last_name(call.func) == "empty_cache",
@@ -71,6 +70,7 @@ def facts(script: ScriptAnalysis) -> Iterator[Fact]:
         ),
     }
     yield from _parameter_reads(script, batches)
+    yield from _early_reads(script, batches)
     unconditional = tuple(step_path(view, script.steps, always=True))
     num_backwards = sum(last_name(call.func) == "backward" for call in script.step_path)
     for name, pattern in patterns.items():
@@ -105,23 +105,25 @@ class _Batches:
 
     def is_blocking_copy(self, call: ast.Call) -> bool:
         """`batch.to(device)` or `batch.cuda()` without non_blocking=True."""
-        if not isinstance(call.func, ast.Attribute) or call.func.attr not in MOVES or self._moved_by_framework:
-            return False
-        keywords = {keyword.arg: keyword.value for keyword in call.keywords}
-        if None in keywords or (call.func.attr == "to" and not self._is_device(call, keywords)):
-            return False
-        if "non_blocking" in keywords and values.is_true(self._view, keywords["non_blocking"]) is not False:
-            return False
-        return self.is_batch(call.func.value)
+        return self._copy_waits(call) is True
 
     def is_nonblocking_copy(self, call: ast.Call) -> bool:
-        """`batch.to(device, non_blocking=True)` or `batch.cuda(non_blocking=True)`."""
-        given = next((one.value for one in call.keywords if one.arg == "non_blocking"), None)
-        is_move = isinstance(call.func, ast.Attribute) and call.func.attr in MOVES
-        if not is_move or given is None or values.is_true(self._view, given) is not True:
-            return False
-        assert isinstance(call.func, ast.Attribute)
-        return self.is_batch(call.func.value)
+        """`batch.to(device, non_blocking=True)` or `batch.cuda(non_blocking=True)`, of what is not pinned there."""
+        pinned = isinstance(call.func, ast.Attribute) and any(
+            last_name(one.func) == "pin_memory" for one in _method_chain(call.func.value)
+        )
+        return self._copy_waits(call) is False and not pinned
+
+    def _copy_waits(self, call: ast.Call) -> bool | None:
+        """Whether a copy of a batch to the GPU waits; None of another call, and where it is not known."""
+        if not isinstance(call.func, ast.Attribute) or call.func.attr not in MOVES or self._moved_by_framework:
+            return None
+        keywords = {keyword.arg: keyword.value for keyword in call.keywords}
+        is_move = None not in keywords and (call.func.attr == "cuda" or self._is_device(call, keywords))
+        if not is_move or not self.is_batch(call.func.value):
+            return None
+        given = values.is_true(self._view, keywords["non_blocking"]) if "non_blocking" in keywords else False
+        return None if given is None else not given
 
     def is_batch(self, node: ast.expr, depth: int = 0) -> bool:
         """Whether an expression is (a part of) what a training loop iterates over."""
@@ -192,11 +194,21 @@ def _parameter_reads(script: ScriptAnalysis, batches: _Batches) -> Iterator[Fact
     """Values that each step reads of each parameter: `for p in model.parameters(): total += p.grad.norm().item()`."""
     index = script.view.index
     hooks = [one for one in index.functions if one.name in STEP_HOOKS and index.method_class(one) is not None]
-    in_hooks = [call for call in index.calls if index.enclosing_function(call) in hooks] if script.steps else []
-    calls = dict.fromkeys((*script.step_path, *in_hooks))
-    found = [call for call in calls if _is_per_parameter(script, call) and batches.is_read(call)]
+    in_hooks = step_path(script.view, [TrainingStep(one) for one in hooks]) if script.steps else {}
+    found = [call for call in {**dict.fromkeys(script.step_path), **in_hooks} if _is_per_parameter(script, call)]
+    found = [call for call in found if batches.is_read(call)]
     if found or (script.steps and script.is_whole):
         yield Fact("code.num_parameter_reads_in_step", RUN, len(found), tuple(map(script.view.place, found)))
+
+
+def _early_reads(script: ScriptAnalysis, batches: _Batches) -> Iterator[Fact]:
+    """Reads before the backward of a step: the device runs dry while backward is launched. A framework calls that of
+    its hook after all that stands there; where other code has it, nothing is known."""
+    if not script.steps or any(step.backward is None and not step.is_hook for step in script.steps):
+        return
+    found = [call for call in script.step_path if batches.is_read(call) and _is_before_backward(script, call)]
+    if found or script.is_whole:
+        yield Fact("code.num_reads_before_backward", RUN, len(found), tuple(map(script.view.place, found)))
 
 
 def _is_per_parameter(script: ScriptAnalysis, call: ast.Call) -> bool:
@@ -208,9 +220,11 @@ def _is_per_parameter(script: ScriptAnalysis, call: ast.Call) -> bool:
 
 
 def _is_before_backward(script: ScriptAnalysis, call: ast.Call) -> bool:
-    """Whether a call stands before the backward of its own function: the GPU runs dry while backward is launched."""
+    """Whether a call stands before the backward of its function, or in a hook that a framework calls before its own."""
     index = script.view.index
     around = index.enclosing_function(call)
+    if any(step.is_hook and step.backward is None and step.node is around for step in script.steps):
+        return True
     backwards = [step.backward for step in script.steps if step.backward is not None]
     return any(index.enclosing_function(one) is around and call.lineno < one.lineno for one in backwards)
 

@@ -129,8 +129,13 @@ def test_positions_of_an_image_are_rows(rows_of):
 
     found = rows_of(Images(), lambda model, x: model(x)[:, :, :1].square().mean())
     assert found["conv"][0] == 0.5
-    some = rows_of(Images(), lambda model, x: model(x).flatten(2)[..., torch.randint(8, (2,))][:2].square().mean())
-    assert some["conv"][0] == 0.0
+
+
+def test_of_positions_within_a_sample_most_may_be_unused(rows_of):
+    """Not so of samples: a head that is asked of all tokens and trained on few."""
+    model = nn.Sequential(nn.Linear(1, 4))
+    found = rows_of(model, lambda model, x: model(x[..., None])[torch.rand(x.shape) < 0.1].square().mean())
+    assert found["0"][0] == 0.0
 
 
 class Ranker(nn.Module):
@@ -172,6 +177,7 @@ def test_rows_as_they_come_from_the_data_are_none(rows_of):
         (torch.cat([torch.arange(20.0).reshape(4, 5)] * 2 + [torch.ones(2, 5)] * 2), 7),
         (torch.cat([torch.arange(40.0).reshape(8, 5), torch.ones(2, 5)]), 0),
         (torch.arange(20.0).reshape(4, 5)[torch.tensor([0, 1, 1, 2, 2, 2, 3, 3, 0, 1, 2, 3, 3])], 9),
+        (torch.cat([torch.arange(30.0).reshape(6, 5), torch.zeros(14, 5)]), 0),
         (torch.arange(30.0).reshape(6, 5)[torch.tensor([0, 0, 1, 2, 3, 4, 5, 5])], 0),
         (torch.ones(16, 5), 0),
         (torch.arange(16.0).reshape(8, 2).repeat(2, 1), None),
@@ -184,6 +190,7 @@ def test_rows_as_they_come_from_the_data_are_none(rows_of):
         "some more often",
         "two by chance",
         "candidates from few",
+        "padding",
         "a few of them",
         "all equal",
         "short rows",

@@ -271,21 +271,39 @@ def test_reads_of_each_parameter(body: str, number: int) -> None:
     assert facts(looped(STEP + body))["code.num_parameter_reads_in_step"] == number
 
 
-def test_reads_of_each_parameter_in_a_hook_of_lightning() -> None:
-    script = scan("""
+LIGHTNING = """
 import lightning as L
 class Model(L.LightningModule):
     def training_step(self, batch, i):
-        return self.net(batch).mean()
+        loss = self.net(batch).mean()
+        self.seen = loss.item()
+        return loss
     def on_before_optimizer_step(self, optimizer):
-        self.log("norm", sum(p.grad.norm().item() for p in self.parameters()))
+        {condition}
+            self.log("norm", sum(p.grad.norm().item() for p in self.parameters()))
 L.Trainer().fit(Model(), loader)
-""")
-    assert facts(script)["code.num_parameter_reads_in_step"] == 1
+"""
+
+
+@pytest.mark.parametrize(("condition", "number"), [("if True:", 1), ("if self.global_step % 100 == 0:", 0)])
+def test_reads_of_each_parameter_in_a_hook_of_lightning(condition: str, number: int) -> None:
+    found = facts(scan(LIGHTNING.format(condition=condition)))
+    assert found.get("code.num_parameter_reads_in_step", 0) == number
+
+
+def test_a_framework_calls_backward_after_its_hook() -> None:
+    assert facts(scan(LIGHTNING.format(condition="if True:")))["code.num_reads_before_backward"] == 1
 
 
 @pytest.mark.parametrize(
-    ("copy", "number"), [("x.cuda(non_blocking=True)", 1), ("x.cuda()", 0), ("m.cuda(non_blocking=True)", 0)]
+    ("copy", "number"),
+    [
+        ("x.cuda(non_blocking=True)", 1),
+        ("x.cuda()", 0),
+        ("m.cuda(non_blocking=True)", 0),
+        ("x.pin_memory().cuda(non_blocking=True)", 0),
+        ('x.to("cpu", non_blocking=True)', 0),
+    ],
 )
 def test_copies_that_ask_not_to_wait(copy: str, number: int) -> None:
     assert facts(looped(f"{copy}\n{STEP}"))["code.num_nonblocking_copies_in_step"] == number
