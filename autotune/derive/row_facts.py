@@ -99,8 +99,11 @@ def _place(
 ) -> Place | None:
     """The line of the innermost common frame whose function has an operation with a word of the first of `groups` in
     its name, or (`is_line`) the line of that operation that does most; else of the next group. None without any."""
+    common = _common(costs)
+    if is_line and len(common) > 1 and common[-1][2] == "forward":
+        common = common[:-1]  # the module's own: it gets rows that were repeated already
     for words in groups:
-        for frame in reversed(_common(costs)):
+        for frame in reversed(common):
             lines = _lines_with(words, frame, found)
             if lines:
                 return found.statement.place(max(lines)[1]) if is_line else found.statement.place(frame)
@@ -108,11 +111,19 @@ def _place(
 
 
 def _lines_with(words: Sequence[str], frame: Frame, found: LineCosts) -> list[tuple[int, Frame]]:
-    """(ns, frame) of the lines of a function of the user's that start such operations."""
+    """(ns, frame) of the lines of a function of the user's that start such operations. Several methods of one name
+    (forward) are told apart by where they begin."""
+    starts = {
+        one[3]
+        for cost in found.costs
+        for one in cost.seen.frames
+        if one[0] == frame[0] and one[2] == frame[2] and one[3]
+    }
     return [
         (row["op_ns"], (row["file"], row["line"], row["function"], 0))
         for row in (found.recorded["rows"] if found.recorded else ())
         if row["file"] == frame[0]
         and row["function"] == frame[2]
+        and (not frame[3] or max((one for one in starts if one <= row["line"]), default=0) == frame[3])
         and any(word in name.split("::")[-1].lower() for name, _, _ in row["names"] for word in words)
     ]

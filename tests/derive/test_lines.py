@@ -470,6 +470,22 @@ def test_rows_that_nobody_uses_cost_what_their_modules_do():
     assert [place.line for place in found["share"].places] == [40]
 
 
+def test_methods_of_one_name_are_told_apart_by_where_they_begin():
+    """The outer forward picks; the encoder's, whose samples these are, does not."""
+    samples = [seen("forward", 9, (52, "forward", 45), (32, "forward", 30), module="encoder.0", count=300)]
+    picked = operation(57, 1, names=[("aten::index", 1)]) | {"function": "forward"}
+    found = stated(with_rows(("encoder.0", 0.9, 0.0), samples=samples, operations=[picked]), "discarded.")
+    assert [place.line for place in found["share"].places] == [52]
+
+
+def test_rows_are_repeated_before_the_module_that_gets_them():
+    samples = [seen("forward", 9, (75, "encode", 74), (64, "forward", 60), module="encoder.0", count=300)]
+    looked_up = operation(63, 5, names=[("aten::index_select", 5)]) | {"function": "forward"}
+    indexed = operation(75, 1, names=[("aten::index", 1)]) | {"function": "encode"}
+    found = stated(with_rows(("encoder", None, 0.8), samples=samples, operations=[looked_up, indexed]), "repeated.")
+    assert [place.line for place in found["share"].places] == [75]
+
+
 def test_rows_that_come_several_times_cost_their_repetitions():
     repeated = operation(39, 2, names=[("aten::repeat_interleave", 2)]) | {"function": "update"}
     found = stated(
