@@ -27,7 +27,7 @@ CONDA_FILES = tuple(
     f"{name}.{end}" for name in ("environment", "env", "conda", "conda_env", "conda-env") for end in ("yml", "yaml")
 )
 
-PLAIN = (PYTHON, "requirements*.txt", "pyproject.toml", *CONDA_FILES)
+PLAIN = (PYTHON, "requirements*.txt", "pyproject.toml", "setup.py", *CONDA_FILES)
 
 LIMIT = 2_000_000
 """Bytes of a file that is read."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import re
 import tomllib
 from collections.abc import Iterable, Iterator, Mapping
@@ -74,6 +75,8 @@ def requirements(data: bytes, name: str) -> Iterator[str]:
         document = _parse_toml(text, name)
         yield from _of_project(document)
         yield from (f"{package}{_bounds(wanted)}" for package, wanted in _of_poetry(document) if package != "python")
+    elif name.endswith(".py"):
+        yield from _of_setup(text, name)
     elif not name.endswith(".lock"):
         yield from map(_single_blanks, text.splitlines())
 
@@ -83,7 +86,7 @@ def bounded_requirements(data: bytes, name: str) -> Iterator[tuple[str, int | No
 
     As "transformers==4.40" and "torch>=2.1,<2.5", without extras; none of a conda package.
     """
-    lines = _lines(data) if name.endswith(".toml") else None
+    lines = _lines(data) if name.endswith((".toml", ".py")) else None
     for number, line in enumerate(requirements(data, name), start=1):
         found = EXACT.match(line)
         text = (
@@ -148,6 +151,23 @@ def _of_project(document: Mapping[str, Any]) -> Iterator[str]:
         yield from (
             _single_blanks(line) for line in (lines if isinstance(lines, list) else ()) if isinstance(line, str)
         )
+
+
+def _of_setup(text: str, name: str) -> Iterator[str]:
+    """The requirements that stand as texts in `setup(install_requires=[...])` of setuptools, or in a list that is given
+    to it by its name."""
+    try:
+        tree = ast.parse(text)
+    except (SyntaxError, ValueError, RecursionError) as error:
+        raise UsageError(f"not Python: {error}", where=name, to_do="Repair the file or exclude it.") from None
+    assigned = [one for one in tree.body if isinstance(one, ast.Assign) and isinstance(one.targets[0], ast.Name)]
+    named = {one.targets[0].id: one.value for one in assigned if isinstance(one.targets[0], ast.Name)}
+    keywords = (one for call in ast.walk(tree) if isinstance(call, ast.Call) for one in call.keywords)
+    for given in (one.value for one in keywords if one.arg == "install_requires"):
+        found = named.get(given.id) if isinstance(given, ast.Name) else given
+        for item in found.elts if isinstance(found, ast.List | ast.Tuple) else ():
+            if isinstance(item, ast.Constant) and isinstance(item.value, str):
+                yield _single_blanks(item.value)
 
 
 def _of_poetry(document: Mapping[str, Any]) -> Iterator[Pin]:

@@ -56,6 +56,8 @@ def test_of_several_the_widest_counts() -> None:
     ("name", "text"),
     [
         ("requirements.txt", "torch\ntransformers<5\n"),
+        ("setup.py", 'from setuptools import setup\nsetup(name="a", install_requires=["torch", "transformers<5"])\n'),
+        ("setup.py", 'NEEDS = ["transformers <5"]\nsetup(install_requires=NEEDS)\n'),
         ("env.yml", "dependencies:\n  - pip:\n    - transformers<5\n"),
         ("environment.yml", 'dependencies:\n  - pip:\n    - "transformers<5"\n'),
         ("pyproject.toml", '[project]\ndependencies = ["torch", "transformers<5"]\n'),

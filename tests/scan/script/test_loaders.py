@@ -274,3 +274,14 @@ def test_whether_the_data_of_a_trainer_is_in_memory(arguments: str, expected: bo
 )
 def test_whether_it_is_iterated_over_again(code: str, expected: bool | None) -> None:
     assert stated(code, "loader.is_iterated_again").get("loader#train") is expected
+
+
+@pytest.mark.parametrize(
+    ("code", "expected"),
+    [
+        (f"for e in range(3):\n  a = DataLoader(d)\n  for x in a:\n{STEP}", True),
+        (f"a = DataLoader(d)\nfor e in range(3):\n  for x in a:\n{STEP}", False),
+    ],
+)
+def test_whether_it_is_made_in_a_loop(code: str, expected: bool) -> None:
+    assert stated(code, "loader.is_made_in_loop").get("loader#train") is expected
