@@ -41,7 +41,7 @@ class Row:
 
 def check(folder: Path) -> tuple[measuring.Json | None, measuring.Ended]:
     """`autotune check --format json` of this checkout on one folder; None when it printed no object."""
-    argv = [sys.executable, "-m", "autotune", "check", "--format", "json", "--fail-on", "never", "."]
+    argv = [sys.executable, "-m", "autotune", "check", "--all", "--format", "json", "--fail-on", "never", "."]
     environ = {**os.environ, "PYTHONPATH": str(measuring.ROOT)}
     ended = measuring.run(argv, cwd=folder, environ=environ, limit_s=LIMIT_S)
     try:
