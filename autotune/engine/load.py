@@ -43,7 +43,7 @@ def _files(place: Path) -> dict[Path, Path]:
 
 def load_rule(file: Path) -> Rule:
     """The rule in one file. Raises RuleError with every mistake in it."""
-    return _judged({Path(file.parent.name, file.name): file})[0]
+    return _judged({Path(file.parent.name, file.name): file}, is_whole=False)[0]
 
 
 def _state(rules: Path) -> Iterator[bytes]:
@@ -59,11 +59,12 @@ def _state(rules: Path) -> Iterator[bytes]:
             yield f"{entry.path} {about.st_size} {about.st_mtime_ns}".encode("utf-8", "surrogateescape")
 
 
-def _judged(files: Mapping[Path, Path]) -> tuple[Rule, ...]:
-    """The rules in these files by id. Raises RuleError with every mistake of every file."""
+def _judged(files: Mapping[Path, Path], *, is_whole: bool = True) -> tuple[Rule, ...]:
+    """The rules in these files by id; `is_whole`: all that there are. Raises RuleError with every mistake of every
+    file."""
     wrong: list[str] = []
     rules = [rule for name, file in files.items() if (rule := _load(file, name, wrong)) is not None]
-    wrong += [*_twice(rules), *_unknown(rules)]
+    wrong += [*_twice(rules), *(_unknown(rules) if is_whole else ())]
     if wrong:
         raise RuleError("\n".join(wrong), to_do="docs/adding-a-rule.md shows the format.")
     return tuple(sorted(rules, key=lambda rule: rule.id))
