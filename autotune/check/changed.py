@@ -28,7 +28,7 @@ LARGEST = 2_000_000
 """Bytes of a file that is compared line by line; a larger one counts as changed."""
 
 MOST_LINES = 3_000
-"""Between the first and the last that differs: of more of them all count as changed. Comparing takes quadratic time."""
+"""Between the first and the last changed line; above it all of them count as changed. Comparing is quadratic."""
 
 OPTIONS = ("-c", "core.fsmonitor=false", "-c", "safe.bareRepository=explicit")
 ENVIRON = {
@@ -45,7 +45,7 @@ LIMIT_S = 60.0
 def suppress_unchanged(bundles: Sequence[CheckedBundle], ref: str, root: Path) -> list[CheckedBundle]:
     """The bundles without the findings all of whose lines are as they were; a place that is a whole file counts where
     any of its lines differs. Raises UsageError where git or the commit cannot be asked."""
-    base = _base(ref, root)
+    base = _merge_base(ref, root)
     lines = cache(partial(changed_lines, base, root))
 
     def judge(finding: Finding, place: Location) -> Silenced | None:
@@ -67,10 +67,12 @@ def changed_lines(base: str, root: Path, name: str) -> frozenset[int] | None:
         return None
     if stored is None or len(stored) > LARGEST:
         return None
-    return frozenset(_different(*(re.split(r"\r\n?|\n", data.decode(errors="replace")) for data in (stored, now))))
+    return frozenset(
+        _lines_that_differ(*(re.split(r"\r\n?|\n", data.decode(errors="replace")) for data in (stored, now)))
+    )
 
 
-def _different(before: Sequence[str], after: Sequence[str]) -> Iterator[int]:
+def _lines_that_differ(before: Sequence[str], after: Sequence[str]) -> Iterator[int]:
     """The lines of `after`, from 1, that are not in `before`, and the one after each deletion."""
     head = sum(1 for _ in takewhile(_is_equal, zip(before, after, strict=False)))
     tail = sum(1 for _ in takewhile(_is_equal, zip(reversed(before[head:]), reversed(after[head:]), strict=False)))
@@ -87,7 +89,7 @@ def _is_equal(pair: tuple[str, str]) -> bool:
     return pair[0] == pair[1]
 
 
-def _base(ref: str, root: Path) -> str:
+def _merge_base(ref: str, root: Path) -> str:
     """The commit that files are compared with."""
     commit = _git(root, "rev-parse", "--verify", "--quiet", "--end-of-options", f"{ref}^{{commit}}")
     if commit is None:

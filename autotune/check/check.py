@@ -76,8 +76,8 @@ def check(options: CheckOptions, *, cwd: Path) -> Checked:
     observed = profile.observed(scanned.bundles, root) if profile is not None else [None] * len(scanned.bundles)
     judged, unjudged = _judge(scanned.bundles, rules, machine_facts, observed)
     reported = [suppression.suppress_by_person(each, config) for each in _without_repeats(judged)]
-    named = [os.path.relpath(os.path.realpath(path), root) for path in paths]
     if not options.with_minor:
+        named = [os.path.relpath(os.path.realpath(path), root) for path in paths]
         reported = [suppression.suppress_aside(suppression.suppress_minor(each), named) for each in reported]
     reported = _on_changed_lines(reported, options.changed, root)
     reported = _without_baseline(reported, options, root, cwd)

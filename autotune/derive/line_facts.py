@@ -238,7 +238,7 @@ def outside_product_share(line: HotLine, trained: frozenset[str]) -> float:
     them; else 0."""
     if trained.intersection(line.modules):
         return 0.0
-    return sum(share for name, share in line.operations if words_of(name) & PRODUCTS and is_expected(name))
+    return sum(share for name, share in line.operations if operation_words(name) & PRODUCTS and is_expected(name))
 
 
 def small_ops_share(line: HotLine) -> float | None:
@@ -262,13 +262,13 @@ def dense_table_share(line: HotLine) -> float:
 
 
 def is_expected(operation: str, *, is_in_model: bool = True) -> bool:
-    words = words_of(operation)
+    words = operation_words(operation)
     if words == {"norm"}:  # of a tensor, and no layer's
         return False
     return bool(words & (MODEL | ELEMENTWISE if is_in_model else MODEL)) and not words & UNUSUAL
 
 
-def words_of(operation: str) -> set[str]:
+def operation_words(operation: str) -> set[str]:
     """{"convolution", "backward"} of "aten::convolution_backward"; a count of dimensions is left out ("conv2d")."""
     apart = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", operation.split("::")[-1]).lower()
     return {re.sub(r"\d+d?$", "", word) for word in re.split(r"[^a-z0-9]+", apart)}

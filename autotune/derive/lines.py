@@ -359,7 +359,7 @@ def _of_statement(rows: Sequence[LineOperations], counts: Mapping[tuple[int, str
         op_us=op_ns / ops / 1e3 if ops else None,
         torch_share=min(1.0, op_ns / host_ns) if host_ns else None,
         double_share=min(1.0, sum(row["double_ns"] for row in rows) / all_ns) if all_ns else None,
-        operations=tuple((name, ns / all_ns) for name, ns in _told(names)) if all_ns else (),
+        operations=tuple((name, ns / all_ns) for name, ns in _top_operations(names)) if all_ns else (),
     )
 
 
@@ -387,7 +387,7 @@ class Statements:
         return self._last.get(place, place[1])
 
 
-def _told(names: Counter[str]) -> Iterator[tuple[str, float]]:
+def _top_operations(names: Counter[str]) -> Iterator[tuple[str, float]]:
     """The operations that take most, and TABLE_GRADIENT."""
     most = names.most_common(MOST_OPERATIONS)
     yield from most

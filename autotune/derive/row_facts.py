@@ -111,8 +111,8 @@ def _place(
 
 
 def _lines_with(words: Sequence[str], frame: Frame, found: LineCosts) -> list[tuple[int, Frame]]:
-    """(ns, frame) of the lines of a function of the user's that start such operations. Several methods of one name
-    (forward) are told apart by where they begin."""
+    """(ns, frame) of the lines of a function of the user's that start such operations. A method is known by its name
+    and its first line: a file has several called forward."""
     starts = {
         one[3]
         for cost in found.costs

@@ -56,7 +56,7 @@ def _gains_nothing(finding: Finding) -> bool:
 def evaluate_subject(rule: Rule, evidence: Evidence, subject: str, *, static: bool = False) -> Outcome:
     """The answer of one rule for one subject."""
     outcome = _decided(rule, evidence, subject)
-    if static and isinstance(outcome, Finding) and not any(map(needs_a_run, _names(rule))):
+    if static and isinstance(outcome, Finding) and not any(map(needs_a_run, _condition_names(rule))):
         return replace(outcome, is_minor=_is_minor(rule.as_static(), evidence, subject))
     if not static or not isinstance(outcome, Skipped):
         return outcome
@@ -94,7 +94,7 @@ def _holds(condition: str, rule: Rule, evidence: Evidence, subject: str) -> bool
     return answer is True
 
 
-def _names(rule: Rule) -> tuple[str, ...]:
+def _condition_names(rule: Rule) -> tuple[str, ...]:
     return compile_expression(rule.when, rule.limits).names
 
 
@@ -105,7 +105,7 @@ def _is_minor(rule: Rule, evidence: Evidence, subject: str) -> bool:
 def _finding(rule: Rule, evidence: Evidence, subject: str) -> Finding:
     changes = changes_of(rule, evidence, subject)
     names = compile_expression(rule.when, rule.limits).names
-    edited = _at(rule, evidence, subject) if not changes else None
+    edited = _edited_place(rule, evidence, subject) if not changes else None
     places = () if edited is not None else _places((*names, *_of_files(rule)), evidence, subject)
     share = evidence.lookup(subject, f"{rule.subject}.share") if rule.is_question else None
     return Finding(
@@ -142,7 +142,7 @@ def _fixed(rule: Rule) -> Iterator[str]:
     return (fix.setting for fix in rule.fixes if fix.setting)
 
 
-def _at(rule: Rule, evidence: Evidence, subject: str) -> Location | None:
+def _edited_place(rule: Rule, evidence: Evidence, subject: str) -> Location | None:
     """Where the setting stands that a static part names as the one to edit."""
     setting = evidence.setting(subject, rule.at) if rule.at else None
     return setting.location if setting is not None else None

@@ -64,7 +64,7 @@ def _judged(files: Mapping[Path, Path], *, is_whole: bool = True) -> tuple[Rule,
     file."""
     wrong: list[str] = []
     rules = [rule for name, file in files.items() if (rule := _load(file, name, wrong)) is not None]
-    wrong += [*_twice(rules), *(_unknown(rules) if is_whole else ())]
+    wrong += [*_twice(rules), *(_unknown_rules(rules) if is_whole else ())]
     if wrong:
         raise RuleError("\n".join(wrong), to_do="docs/adding-a-rule.md shows the format.")
     return tuple(sorted(rules, key=lambda rule: rule.id))
@@ -107,7 +107,7 @@ def _twice(rules: Sequence[Rule]) -> list[str]:
     return [f"{rule.file}: id: {first[rule.id].file} has it too" for rule in rules if first[rule.id] is not rule]
 
 
-def _unknown(rules: Sequence[Rule]) -> list[str]:
+def _unknown_rules(rules: Sequence[Rule]) -> list[str]:
     ids = {rule.id for rule in rules}
     named = [(rule, other) for rule in rules for other in rule.yields_to]
     return [f'{rule.file}: yields_to: there is no rule "{other}"' for rule, other in named if other not in ids]

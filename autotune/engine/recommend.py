@@ -24,6 +24,7 @@ TUNED_PART = 0.25
 """Of a gain whose rule yields to another one: if that part is more than the other gains, it goes first all the same."""
 
 JUST_BELOW = 0.999
+"""Of the gain that another rule yields to: it comes right behind."""
 
 Key = tuple[object, ...]
 Weight = Callable[[Finding], tuple[float, ...]]

@@ -78,7 +78,7 @@ def gather(library: Library, named: Set[str] = frozenset()) -> tuple[BundleFiles
     """The parts of every bundle: of commands first, then of scripts with the configs that they take, then of other
     scripts, then of other configs, each in the order of names. `named` are the files that the user named."""
     commands = [launch for name in library.named("shell") for launch in _launches(library, name)]
-    commands = _varied(library, commands, named)
+    commands = _without_alike(library, commands, named)
     commands += _starting(library, named, {launch.file for launch in commands})
     made = (library.begun(launch.file, partial(of_launch, library, launch)) for launch in commands)
     found = [parts for parts in made if parts is not None]
@@ -96,7 +96,7 @@ def gather(library: Library, named: Set[str] = frozenset()) -> tuple[BundleFiles
     return tuple(found)
 
 
-def _varied(library: Library, commands: Sequence[Launch], named: Set[str]) -> list[Launch]:
+def _without_alike(library: Library, commands: Sequence[Launch], named: Set[str]) -> list[Launch]:
     """The commands without those that start a script in the same way as ALIKE before them, with the same flags and as
     many configs, or as ALL_OF_ONE others: a benchmark has hundreds. Those of files that the user named stay."""
     kept: list[Launch] = []

@@ -121,7 +121,7 @@ def dialect_of(launch: Launch) -> str | None:
 
 
 def _launch(command: ShellCommand, file: str) -> Launch | None:
-    words = _submitted(command.words)
+    words = _inner_command(command.words)
     found = shape([_text(word) for word in words])
     if found is None or found.launcher is None or found.target is None:
         return None
@@ -146,7 +146,7 @@ def _launch(command: ShellCommand, file: str) -> Launch | None:
     )
 
 
-def _submitted(words: Sequence[ShellWord]) -> Sequence[ShellWord]:
+def _inner_command(words: Sequence[ShellWord]) -> Sequence[ShellWord]:
     """What a container runs, or a script that sends jobs to a cluster is given behind `--`, where that is a launcher:
     `apptainer exec image.sif torchrun train.py`, `python submit.py --gpus 8 -- torchrun train.py`."""
     texts = [_text(word) for word in words]

@@ -76,7 +76,7 @@ def requirements(data: bytes, name: str) -> Iterator[str]:
         yield from _of_project(document)
         yield from (f"{package}{_bounds(wanted)}" for package, wanted in _of_poetry(document) if package != "python")
     elif name.endswith(".py"):
-        yield from _of_setup(text, name)
+        yield from _of_setup_py(text, name)
     elif not name.endswith(".lock"):
         yield from map(_single_blanks, text.splitlines())
 
@@ -153,7 +153,7 @@ def _of_project(document: Mapping[str, Any]) -> Iterator[str]:
         )
 
 
-def _of_setup(text: str, name: str) -> Iterator[str]:
+def _of_setup_py(text: str, name: str) -> Iterator[str]:
     """The requirements that stand as texts in `setup(install_requires=[...])` of setuptools, or in a list that is given
     to it by its name."""
     try:

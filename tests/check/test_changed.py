@@ -145,8 +145,8 @@ def test_the_environment_of_a_hook_is_not_asked(project, tmp_path_factory, monke
 
 def test_many_lines_that_differ_are_not_compared(tmp_path, monkeypatch):
     monkeypatch.setattr(changed, "MOST_LINES", 2)
-    assert sorted(changed._different(list("abcdef"), list("axyzdef"))) == [2, 3, 4, 5]
-    assert sorted(changed._different(list("abcdef"), list("axcdef"))) == [2]
+    assert sorted(changed._lines_that_differ(list("abcdef"), list("axyzdef"))) == [2, 3, 4, 5]
+    assert sorted(changed._lines_that_differ(list("abcdef"), list("axcdef"))) == [2]
 
 
 @pytest.mark.parametrize(

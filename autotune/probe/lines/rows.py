@@ -125,7 +125,7 @@ class RowComparison:
         rows = []
         for key, module in self._known.items():
             mostly = MOSTLY if key in self._samples else 1.0
-            share = _unused([step.get(key) for step in unused], mostly)
+            share = _unused_share([step.get(key) for step in unused], mostly)
             again = _least([step.get(key) for step in repeated])
             share = None if is_same_data else share
             if share is not None or again is not None:
@@ -133,7 +133,7 @@ class RowComparison:
         return {"steps": len(repeated), "rows": rows}
 
 
-def _unused(steps: list[list[Count] | None], mostly: float) -> float | None:
+def _unused_share(steps: list[list[Count] | None], mostly: float) -> float | None:
     """The share of rows without a gradient where it is the same in each step, over all calls: of two calls one may be
     used where the other is not. The least share where it is `mostly` in each; else 0. None of no call."""
     if not all(steps):

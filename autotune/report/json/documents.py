@@ -772,7 +772,7 @@ class FileSkipped(SkippedRule):
 
 
 class SilencedFinding(FileFinding):
-    """A finding that a comment, a setting, the baseline or an unchanged line silences, or a minor one."""
+    """A finding that is left out of the report; `by` says why."""
 
     by: str
     """What silences it."""

@@ -105,16 +105,16 @@ class _Batches:
 
     def is_blocking_copy(self, call: ast.Call) -> bool:
         """`batch.to(device)` or `batch.cuda()` without non_blocking=True."""
-        return self._copy_waits(call) is True
+        return self._is_blocking(call) is True
 
     def is_nonblocking_copy(self, call: ast.Call) -> bool:
-        """`batch.to(device, non_blocking=True)` or `batch.cuda(non_blocking=True)`, of what is not pinned there."""
+        """`batch.to(device, non_blocking=True)` or `batch.cuda(non_blocking=True)` without a pin_memory() before it."""
         pinned = isinstance(call.func, ast.Attribute) and any(
             last_name(one.func) == "pin_memory" for one in _method_chain(call.func.value)
         )
-        return self._copy_waits(call) is False and not pinned
+        return self._is_blocking(call) is False and not pinned
 
-    def _copy_waits(self, call: ast.Call) -> bool | None:
+    def _is_blocking(self, call: ast.Call) -> bool | None:
         """Whether a copy of a batch to the GPU waits; None of another call, and where it is not known."""
         if not isinstance(call.func, ast.Attribute) or call.func.attr not in MOVES or self._moved_by_framework:
             return None
