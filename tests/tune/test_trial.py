@@ -10,6 +10,7 @@ from pathlib import Path
 
 import psutil
 import pytest
+import shared_memory
 from msgspec.structs import replace
 from trial_scripts import LOADER_LINE, MISBEHAVING, as_diagnosed
 
@@ -60,7 +61,7 @@ def running(root: Path) -> list[list[str]]:
 @pytest.fixture
 def attempt(root, monkeypatch):
     """attempt(point): the trial of that number of workers; nothing of it may be left, and no file changed."""
-    before = tree(root), set(os.listdir("/dev/shm"))
+    before, shared = tree(root), shared_memory.names()
 
     def run(point: int, show=lambda status: None) -> SearchTrial:
         # What never comes is not waited for long; what comes may take its time on a busy machine.
@@ -81,7 +82,7 @@ def attempt(root, monkeypatch):
         return made
 
     yield run
-    assert (tree(root), set(os.listdir("/dev/shm"))) == before
+    assert (tree(root), shared_memory.left(shared)) == (before, set())
 
 
 @pytest.mark.train
