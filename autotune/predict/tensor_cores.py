@@ -3,35 +3,16 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
 
 from msgspec import Struct
 
+from autotune.catalogue.devices import ProductRatios, product_ratios
 from autotune.model.evidence import RUN, Evidence
 from autotune.model.finding import Gain
 from autotune.predict.gain_inputs import Arguments, gain, number, step_error
 
-
-class _Ratios(Struct, frozen=True):
-    """Old time / new time of products, the smallest and the largest."""
-
-    tf32: tuple[float, float]
-    bf16: tuple[float, float]
-
-
-RATIOS: Mapping[tuple[int, ...], _Ratios] = {
-    (8, 0): _Ratios((4, 8), (8, 16)),
-    (8, 6): _Ratios((1, 2), (2, 4)),
-    (8, 9): _Ratios((1, 2), (2, 4)),
-    (9, 0): _Ratios((3.7, 7.4), (7.4, 14.8)),
-    (10, 0): _Ratios((7, 14), (14, 28)),
-    (12, 0): _Ratios((1, 2), (2, 4)),
-}
-"""By compute capability. The largest is that of the dense peak rates in the data sheets of the A100, A40, L40S, H100,
-B200 and RTX PRO 6000; the smallest is half of it, which is also what the GeForce cards of the capability have."""
-
-OTHERS = ("H20",)
-"""GPUs that are not like the others of their capability, by their names: of these nothing is known."""
+LEAST_OF_PEAK = 0.5
+"""Of the ratio of the peak rates, products gain as much at least; it is also what the GeForce cards have."""
 
 REST_RATIO = (1.0, 2.0)
 """Of all other kernels, under autocast: activations take half the memory, parameters and their update as much."""
@@ -66,13 +47,12 @@ def tensor_cores(arguments: Arguments, evidence: Evidence, subject: str) -> Gain
         return None
     is_bf16 = arguments["to"] == "bf16"
     rest, attention = (REST_RATIO, ATTENTION_RATIO) if is_bf16 else ((1.0, 1.0), (1.0, 1.0))
-    capability = evidence.lookup(RUN, "device.capability")
-    is_other = str(evidence.lookup(RUN, "machine.gpu_name")).endswith(OTHERS)
-    ratios = RATIOS.get(capability) if isinstance(capability, tuple) and not is_other else None
+    ratios = _ratios(evidence)
     if ratios is None:
         left = parts.idle + parts.rest / rest[1] + (0.0 if is_bf16 else parts.attention)
         return gain(evidence, subject, 1 / left, (1.0, 1 / left), "bound") if 0 < left < 1 else None
-    products = ratios.bf16 if is_bf16 else ratios.tf32
+    fastest = ratios.bf16 if is_bf16 else ratios.tf32
+    products = (max(1.0, fastest * LEAST_OF_PEAK), fastest)
     slow, fast = (
         parts.idle + parts.products / products[end] + parts.attention / attention[end] + parts.rest / rest[end]
         for end in (0, 1)
@@ -80,6 +60,14 @@ def tensor_cores(arguments: Arguments, evidence: Evidence, subject: str) -> Gain
     slow, middle = max(slow, min(1.0, parts.launches[1])), max(math.sqrt(slow * fast), min(1.0, parts.launches[0]))
     noise = step_error(evidence, 0.0)
     return gain(evidence, subject, 1 / middle, ((1 - noise) / slow, (1 + noise) / fast), "modelled")
+
+
+def _ratios(evidence: Evidence) -> ProductRatios | None:
+    """Of the peak rates of the card (catalogue/devices.toml), or of the fastest of its compute capability."""
+    name, capability = evidence.lookup(RUN, "machine.gpu_name"), evidence.lookup(RUN, "device.capability")
+    return product_ratios(
+        name if isinstance(name, str) else None, capability if isinstance(capability, tuple) else None
+    )
 
 
 def _parts(evidence: Evidence, subject: str) -> _Parts | None:

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import pytest
 
+from autotune.catalogue.devices import product_ratios
 from autotune.model.evidence import RUN, Evidence
 from autotune.model.rule import GainSpec
 from autotune.predict import predict
@@ -15,14 +16,18 @@ H100 = {
 }
 
 
+TF32, BF16 = 494.7 / 66.9, 989.4 / 66.9
+"""Of the H100's peak rates."""
+
+
 def found(to, **facts):
     return predict(GainSpec("tensor_cores", {"to": to}), Evidence({RUN: {**H100, **facts}}, {}), RUN)
 
 
 def test_tf32_makes_products_faster_and_nothing_else():
     made = found("tf32")
-    # 0.63 of the step are products: 0.37 + 0.63 / 3.7, and 0.37 + 0.63 / 7.4.
-    assert (made.low, made.high) == pytest.approx((1 / 0.54027, 1 / 0.45514), rel=1e-4)
+    # 0.63 of the step are products.
+    assert (made.low, made.high) == pytest.approx((1 / (0.37 + 0.63 / (TF32 / 2)), 1 / (0.37 + 0.63 / TF32)))
     assert made.low < made.speedup < made.high
     assert made.basis == "modelled"
 
@@ -30,14 +35,14 @@ def test_tf32_makes_products_faster_and_nothing_else():
 def test_bf16_makes_all_kernels_faster_but_not_the_idle_time():
     made = found("bf16")
     # Idle 0.1, products 0.63, attention 0.09, the rest 0.18.
-    assert made.low == pytest.approx(1 / (0.1 + 0.63 / 7.4 + 0.09 / 2 + 0.18))
-    assert made.high == pytest.approx(1 / (0.1 + 0.63 / 14.8 + 0.09 / 8 + 0.18 / 2))
+    assert made.low == pytest.approx(1 / (0.1 + 0.63 / (BF16 / 2) + 0.09 / 2 + 0.18))
+    assert made.high == pytest.approx(1 / (0.1 + 0.63 / BF16 + 0.09 / 8 + 0.18 / 2))
     assert made.high > found("tf32").high
 
 
 def test_a_consumer_card_may_gain_nothing_from_tf32():
     made = found("tf32", **{"device.capability": (8, 9)})
-    assert (made.low, made.high) == pytest.approx((1.0, 1 / (0.37 + 0.63 / 2)))
+    assert (made.low, made.high) == pytest.approx((1.0, 1 / (0.37 + 0.63 / 2)), rel=1e-3)
 
 
 @pytest.mark.parametrize(("to", "left"), [("tf32", 0.1 + 0.09 + 0.18), ("bf16", 0.1 + 0.18 / 2)])
@@ -67,13 +72,18 @@ def test_the_noise_of_the_step_widens_the_interval():
 
 def test_attention_that_is_written_out_is_among_the_products():
     made = found("bf16", **{"device.attention_backend": "math"})
-    assert made.low == pytest.approx(1 / (0.1 + 0.63 / 7.4 + 0.27))
+    assert made.low == pytest.approx(1 / (0.1 + 0.63 / (BF16 / 2) + 0.27))
     assert found("tf32", **{"device.attention_backend": "math"}) == found("tf32")
 
 
-def test_an_export_model_of_a_capability_is_not_taken_for_the_others():
-    assert found("tf32", **{"machine.gpu_name": "NVIDIA H20"}).basis == "bound"
-    assert found("tf32", **{"machine.gpu_name": "NVIDIA H200"}).basis == "modelled"
+def test_a_card_that_is_known_by_its_name_has_its_own_ratios():
+    assert found("tf32", **{"machine.gpu_name": "NVIDIA H20"}).high == pytest.approx(1 / (0.37 + 0.63 / (74 / 44)))
+    assert found("tf32", **{"machine.gpu_name": "NVIDIA H20"}).low == 1.0
+    assert found("tf32", **{"machine.gpu_name": "NVIDIA H200"}) == found("tf32")
+
+
+def test_the_fastest_card_of_a_capability_stands_for_one_without_a_known_name():
+    assert product_ratios("NVIDIA A30", (8, 0)) == product_ratios("NVIDIA A100-SXM4-80GB", None)
 
 
 @pytest.mark.parametrize("name", ["device.busy_share", "device.gemm_fp32_share"])
