@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import re
+
 import pytest
 
 from autotune.catalogue import devices
@@ -54,7 +56,7 @@ def test_no_name_asks_for_two_cards():
 
 @pytest.mark.parametrize("one", devices.devices().values(), ids=lambda one: one.name)
 def test_rates_are_dense_and_memory_is_less_than_what_is_sold(one):
-    sold = int("".join(c for c in one.title.rpartition(" ")[2] if c.isdigit()))
+    sold = int(re.search(r"(\d+)GB", one.title)[1])
     # Sold are 10^9 bytes for some cards, 2^30 for others.
     assert 0.9 * sold * 1e9 / 2**30 < one.memory_gib <= sold
     assert one.source and one.memory_from
