@@ -45,6 +45,7 @@ SCHEMAS = (
     Schema("report/json/report.schema.json", documents.ReportDocument, "autotune diagnose --format json"),
     Schema("report/json/check.schema.json", documents.CheckDocument, "autotune check --format json"),
     Schema("report/json/tune.schema.json", documents.TuneDocument, "autotune tune --format json"),
+    Schema("report/json/fit.schema.json", documents.FitDocument, "autotune fit --format json"),
     Schema("report/json/verify.schema.json", documents.VerifyDocument, "autotune verify --format json"),
 )
 

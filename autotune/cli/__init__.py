@@ -49,6 +49,7 @@ VERBS = {
         "autotune.cli.verify:command", "Measure a script before and after a change, in interleaved runs.", True
     ),
     "tune": Verb("autotune.cli.tune:command", "Search settings that make a script faster, and confirm the best.", True),
+    "fit": Verb("autotune.cli.fit:command", "Say which cards a training step fits into, before one is rented."),
     "undo": Verb("autotune.cli.undo:command", "Undo the changes that apply wrote."),
     "trace": Verb("autotune.cli.trace:command", "Write the window of a diagnosis as a trace for Perfetto."),
     "rules": Verb("autotune.cli.rules:command", "List every rule."),

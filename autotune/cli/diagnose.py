@@ -35,7 +35,6 @@ AT_LEAST_ONE = click.IntRange(min=1)
 STEPS = f"Steps to measure (default: {DEFAULT_STEPS}, and at least {LEAST_WINDOW_S:g} s)."
 WARMUP = "Warm-up steps before the window (default: automatic)."
 TIME_LIMIT = "Limit in seconds, from the first step."
-STARTUP_LIMIT = "Limit in seconds until the first step."
 AT = 'Progress of a running job, "step 1200/50000" or its progress bar: advise whether to restart it.'
 OPTIONS = "Compare with the same run on this many devices: DDP, ZeRO-2, FSDP."
 PATH = click.Path(exists=True, path_type=Path)
@@ -58,7 +57,7 @@ def _progress(context: click.Context, parameter: click.Parameter, text: str | No
 @click.option("--warmup", type=AT_LEAST_ONE, help=WARMUP)
 @click.option("--after", type=click.IntRange(min=0), default=0, help="Skip this many steps before the warm-up.")
 @click.option("--time-limit", type=float, default=180.0, show_default=True, help=TIME_LIMIT)
-@click.option("--startup-limit", type=float, default=1800.0, show_default=True, help=STARTUP_LIMIT)
+@options.startup_limit
 @click.option("--keep-going", is_flag=True, help="Detach the probe after the window and let training finish.")
 @click.option("--no-what-ifs", is_flag=True, help="Stop after the window, without what-if probes.")
 @options.price
@@ -69,7 +68,7 @@ def _progress(context: click.Context, parameter: click.Parameter, text: str | No
 @options.python()
 @options.format_of("diagnose")
 @options.output
-@click.option("--load", "load", metavar="RUN_OR_RECORDING", help="Report on a stored run (last: the newest).")
+@options.load("Report on a stored run (last: the newest).")
 @click.option("--trace", "traces", multiple=True, type=PATH, metavar="FILE_OR_FOLDER...", help=TRACE)
 @options.no_lock
 @options.quiet

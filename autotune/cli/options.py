@@ -63,6 +63,13 @@ def python(text: str = "Python interpreter of the script.") -> Decorator:
     return click.option("--python", help=text)
 
 
+def load(text: str) -> Decorator:
+    """--load: a stored run instead of a new one."""
+    return click.option("--load", "load", metavar="RUN_OR_RECORDING", help=text)
+
+
+STARTUP_LIMIT = "Limit in seconds until the first step."
+startup_limit = click.option("--startup-limit", type=float, default=1800.0, show_default=True, help=STARTUP_LIMIT)
 output = click.option("--output", type=FILE, help="Write the report to this file.")
 price = click.option("--price", type=float, help="USD per hour of this machine: adds cost to times.")
 no_lock = click.option("--no-lock", is_flag=True, help="Measure even while another measurement runs.")

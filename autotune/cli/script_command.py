@@ -1,4 +1,4 @@
-"""COMMAND of `diagnose`, `tune` and `verify`: whose it is, and options of autotune that were typed behind the script.
+"""COMMAND of the verbs that start one: whose it is, and options of autotune that were typed behind the script.
 
 Such an option goes to the script. A note appears at once if the script does not mention the option, or beside the
 error of the script if it failed.
@@ -26,7 +26,7 @@ MOST_BYTES = 1_000_000
 REFUSED_ARGUMENTS = 2
 """The exit code with which argparse and click refuse arguments."""
 
-VERBS = ("diagnose", "tune", "verify")
+VERBS = ("diagnose", "tune", "verify", "fit")
 """The verbs that take the command of a script."""
 
 UNKNOWN = re.compile(r"unrecogni[sz]ed|unknown|unexpected|not used|no such option|invalid option|illegal option", re.I)

@@ -14,7 +14,7 @@ from autotune.catalogue import frameworks, startup
 from autotune.model.evidence import Value
 
 if TYPE_CHECKING:
-    from autotune.collect.request_document import IsolateSettings, RequestDocument
+    from autotune.collect.request_document import FitRequest, IsolateSettings, PretendedCard, RequestDocument
 
 DEFAULT_STEPS = 30
 LEAST_WINDOW_S = 0.5
@@ -35,6 +35,16 @@ class Override(Struct, frozen=True):
     arguments: Mapping[str, Value | None]
 
 
+class FitPlan(Struct, frozen=True):
+    """Fake steps on a card that the script is told it has, with micro-batches and sequence lengths beside its own."""
+
+    card_name: str
+    card_bytes: int
+    capability: tuple[int, int]
+    batches: tuple[int, ...] = ()
+    lengths: tuple[int, ...] = ()
+
+
 class Request(Struct, frozen=True):
     """What to measure. `steps` and `warmup` None let the probe choose: at least `default_steps` and `min_s`, and more
     warm-up than batches that workers have ready; as many steps as divide by `multiple`, or None: by those of an epoch
@@ -44,6 +54,7 @@ class Request(Struct, frozen=True):
     pass before the warm-up. With `keep_going` the hooks are taken off after the window and training finishes.
     `overrides` are what the script is run with instead of what it says. `save_at` lets a trainer that the
     probe knows save once, after that step, into the run folder; `resume_from` lets it go on from such a save.
+    With `fit` the script makes fake steps, which take no memory, in place of the window.
     """
 
     steps: int | None = None
@@ -59,6 +70,7 @@ class Request(Struct, frozen=True):
     overrides: tuple[Override, ...] = ()
     save_at: int | None = None
     resume_from: str | None = None
+    fit: FitPlan | None = None
 
 
 def write(request: Request, run_dir: Path, isolate: IsolateSettings | None) -> Path:
@@ -93,6 +105,7 @@ def as_json(request: Request, run_dir: Path, isolate: IsolateSettings | None) ->
             }
             for cause, entry in startup.entries()
         ],
+        "fit": _fit(request.fit),
         "window": {
             "warmup": request.warmup,
             "steps": request.steps,
@@ -103,3 +116,14 @@ def as_json(request: Request, run_dir: Path, isolate: IsolateSettings | None) ->
             "time_limit_s": request.time_limit_s,
         },
     }
+
+
+def _fit(plan: FitPlan | None) -> FitRequest | None:
+    if plan is None:
+        return None
+    card: PretendedCard = {
+        "name": plan.card_name,
+        "memory_bytes": plan.card_bytes,
+        "capability": plan.capability,
+    }
+    return {"card": card, "batches": list(plan.batches), "lengths": list(plan.lengths)}

@@ -89,6 +89,25 @@ class WindowRequest(TypedDict):
     """From the first optimizer step on."""
 
 
+class PretendedCard(TypedDict):
+    """The card that a script of `fit` is told it has."""
+
+    name: str
+    memory_bytes: int
+    capability: tuple[int, int]
+
+
+class FitRequest(TypedDict):
+    """The fake steps that are wanted beside those with the script's own batches."""
+
+    card: PretendedCard
+    batches: list[int]
+    """Samples of a micro-batch."""
+
+    lengths: list[int]
+    """Tokens of a sequence."""
+
+
 class RequestDocument(TypedDict):
     """What the parent asks of the probe."""
 
@@ -115,4 +134,7 @@ class RequestDocument(TypedDict):
     """Parts of the names of their files that stand between the user's call of DataLoader and torch's."""
 
     startup_entries: list[LibraryEntry]
+    fit: FitRequest | None
+    """Fake steps instead of a window: nothing is trained."""
+
     window: WindowRequest

@@ -13,6 +13,7 @@ from msgspec import Struct, convert
 from msgspec.structs import replace
 
 from autotune.model.recording_sections import (
+    CallSite,
     Compilation,
     Error,
     Frameworks,
@@ -269,6 +270,70 @@ class WhatIf(Struct, frozen=True, forbid_unknown_fields=True):
     result: WhatIfValues
 
 
+class FitPeak(Struct, frozen=True, forbid_unknown_fields=True):
+    """The most bytes that storages held at once in a phase of a fake step, and what these were.
+
+    `parts` has weights (buffers among them), gradients, optimizer (its state) and rest: activations, batches, results.
+    """
+
+    bytes: int
+    parts: Mapping[str, int]
+
+
+class FitStep(Struct, frozen=True, forbid_unknown_fields=True):
+    """One fake step, with micro-batches of `samples`, each `length` tokens long; None where the model's inputs do not
+    say it."""
+
+    samples: int | None
+    length: int | None
+    micro_batches: int
+    peaks: Mapping[str, FitPeak]
+    """Of `forward and backward`, and of `optimizer`: its update."""
+
+    reserved_bytes: int
+    """What CUDA's allocator would have taken from the driver, by a simulation of it."""
+
+    work: tuple[tuple[int, int, str, int], ...]
+    """(operations, bytes read and written, type, how many operators): those with the most bytes first."""
+
+    num_operators: int
+    seconds: float
+    """Since the first fake step began."""
+
+
+class MadeUpValue(Struct, frozen=True, forbid_unknown_fields=True):
+    """A line that read a value which only the data can say, and what it was told."""
+
+    file: str
+    line: int
+    operator: str
+    value: str
+
+
+class FitBreak(Struct, frozen=True, forbid_unknown_fields=True):
+    """An operator that cannot run without data, by the name of what it raised."""
+
+    operator: str
+    reason: str
+    site: CallSite
+
+
+class FitRecord(Struct, frozen=True, forbid_unknown_fields=True):
+    """What fake steps of the script told."""
+
+    steps: tuple[FitStep, ...]
+    made_up: tuple[MadeUpValue, ...]
+    breaks: tuple[FitBreak, ...]
+    began: bool
+    """Whether the first fake step began."""
+
+    largest_layer_bytes: int | None
+    """Parameters of the largest layer of the largest ModuleList or Sequential; None without one."""
+
+    outside_layers_bytes: int | None
+    """Parameters that are in none of its layers, such as embeddings."""
+
+
 class Recording(Struct, frozen=True, forbid_unknown_fields=True):
     """Everything from one process."""
 
@@ -331,6 +396,9 @@ class Recording(Struct, frozen=True, forbid_unknown_fields=True):
 
     startup: StartUp | None = None
     """None where nothing sampled it: in a forked process, and in an older Recording."""
+
+    fit: FitRecord | None = None
+    """None where the script trained."""
 
     trace: TraceOrigin | None = None
     """None where the probe recorded it."""

@@ -9,6 +9,7 @@ import threading
 
 from . import clock, describe, device_clock, effects, ending, hooked_modules, kept_graphs, recreated_loaders, snapshot
 from .averaging import Averaging
+from .fit.planned_steps import PlannedSteps
 from .hooks import AFTER_IMPORT, IN_TRAINING, IN_WORKERS
 from .hooks.fetches import WORKER_OF
 from .hooks.frameworks import Observed
@@ -68,7 +69,8 @@ class ProbeSession:
         self.ranks = Ranks(request["run_dir"])
         self.averaging = Averaging(self)
         self.window = StepWindow(request["window"], self)
-        self.plan = WhatIfProbes(self)
+        asked = request["fit"]
+        self.plan: WhatIfProbes | PlannedSteps = WhatIfProbes(self) if asked is None else PlannedSteps(self, asked)
         self.sampler = StackSampler(self)
         self.overhead = Overhead(self)
         self.ended = False
@@ -88,6 +90,8 @@ class ProbeSession:
     def _install_all(self) -> None:
         for hook in IN_TRAINING:
             hook.install(self)
+        if isinstance(self.plan, PlannedSteps):
+            self.plan.install()
         for name in hooked_modules(self.request):
             module = sys.modules.get(name)
             # One that is still being imported (it imports torch itself) comes by its own callback.
@@ -156,7 +160,10 @@ class ProbeSession:
             ending.leave(self)
 
     def on_first_optimizer_step(self) -> None:
-        """A real step: counted by the window, then by the what-if that runs."""
+        """A real step: counted by the window, then by the what-if that runs. A fake one is of no window."""
+        if isinstance(self.plan, PlannedSteps):
+            self.plan.on_step()
+            return
         if not self.window.step_ends:
             self.ranks.look()
             # Now: when a short script ends, its objects are gone before they are asked for.
@@ -166,6 +173,11 @@ class ProbeSession:
             self.plan.on_step()
         else:
             self.window.on_optimizer_step()
+
+    def on_forward(self, module: Any, flag: int) -> None:
+        """A root model is called; with bit 1 of `flag` with gradients, with bit 2 in training."""
+        if isinstance(self.plan, PlannedSteps):
+            self.plan.on_forward(module, flag)
 
     def _on_failure(self, error: BaseException) -> None:
         if self.plan.is_active and isinstance(error, Exception) and not isinstance(error, StopIteration):
@@ -250,6 +262,10 @@ class ProbeSession:
             if instance is not None and getattr(instance, "param_groups", None):
                 row.update(describe.optimizer(instance))
         return [row for row in self.optimizers if "type" in row]
+
+    def fit_row(self) -> Row | None:
+        """What fake steps told; None where the script trains."""
+        return self.plan.row() if isinstance(self.plan, PlannedSteps) else None
 
     def side_effects(self) -> dict[str, list[Row]]:
         """What was blocked and not isolated; empty lists with --keep-going."""

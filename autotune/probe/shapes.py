@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import Any, Callable, Protocol
 
+from autotune.collect.request_document import FitRequest as FitRequest
 from autotune.collect.request_document import HookedClass as HookedClass
 from autotune.collect.request_document import IsolateSettings as IsolateSettings
 from autotune.collect.request_document import LibraryEntry as LibraryEntry

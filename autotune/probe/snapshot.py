@@ -77,6 +77,7 @@ def recording(session: ProbeSession, outcome: str) -> Row:
         "lines": session.lines or None,
         "kept_graphs": session.kept_graphs,
         "what_ifs": session.what_ifs,
+        "fit": session.fit_row(),
         "side_effects": session.side_effects(),
         "overhead": session.overhead.row(),
     }

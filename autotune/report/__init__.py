@@ -36,6 +36,10 @@ RENDERERS = {
         "text": "autotune.report.text.verify",
         "json": "autotune.report.json.verify",
     },
+    "fit": {
+        "text": "autotune.report.text.fit",
+        "json": "autotune.report.json.fit",
+    },
     "apply": {
         "text": "autotune.report.text.apply",
     },

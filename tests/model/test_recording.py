@@ -179,6 +179,7 @@ def test_the_schema_and_the_records_name_the_same_parts():
     assert set(wire.Recording.__struct_fields__) | {"schema"} == set(SCHEMA["properties"])
     assert set(SCHEMA["required"]) == set(SCHEMA["properties"]) - {
         "kept_graphs",
+        "fit",
         "losses",
         "averagings",
         "lines",

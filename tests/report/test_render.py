@@ -12,6 +12,7 @@ from typing import Any
 import check_builders
 import pytest
 import report_cases
+from fitted_builders import card, fitted
 from msgspec import Struct
 from msgspec.structs import replace
 from report_builders import report, run
@@ -70,6 +71,11 @@ RESULTS: dict[str, dict[str, Callable[[], Any]]] = {
         "skipped": lambda: verified(losses=NOT_COMPARED, predicted=None),
         "full": verified,
     },
+    "fit": {
+        "empty": lambda: fitted(cards=(), why_not="train.py:7: aten::x cannot run without data", to_do="Measure it."),
+        "skipped": lambda: fitted(cards=(card(step_ms=None),)),
+        "full": fitted,
+    },
     "apply": {
         "empty": lambda: PLAN,
         "skipped": lambda: replace(PLAN, left=((CHANGE, "not selected"),)),
@@ -108,6 +114,7 @@ PRINTS = {
     "check --facts": "train.py",
     "tune": "num_workers",
     "verify": "num_workers",
+    "fit": "a100-80",
     "apply": "+workers = 4",
     "undo": "train.py no longer has the patch",
     "explain": "loader.num_workers",

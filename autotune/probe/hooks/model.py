@@ -100,6 +100,7 @@ def _recognising(session: ProbeSession) -> Callable[[Any, int], int]:
             recorder.sniff = functools.partial(_note_autocast, session)
             _note_autocast(session, module)
         session.window.on_forward(module, flag)
+        session.on_forward(module, flag)
         return _identify(session, module)
 
     return recognise
@@ -161,7 +162,7 @@ def _noting(session: ProbeSession) -> Function:
 
     @ours
     def note(tensors: Any, *args: Any, **kwargs: Any) -> None:
-        if not session.window.is_over:
+        if not session.window.is_over and not session.plan.is_active:
             session.losses.note(len(session.window.step_ends), tensors, session.scaled)
 
     return note

@@ -69,7 +69,23 @@ def resized(batch: Any, factor: float) -> Any:
     size = _num_samples(batch)
     if size * factor < 1:
         raise ValueError("a batch of one sample cannot be halved")
-    return _resized_item(batch, size, factor)
+    return with_samples(batch, size, int(size * factor))
+
+
+def with_samples(batch: Any, size: int, count: int) -> Any:
+    """A batch of `count` samples, made of one of `size`: its samples in turns. What is not of its samples stays."""
+    return _resized_item(batch, size, count)
+
+
+def with_length(batch: Any, width: int, length: int) -> Any:
+    """A batch whose sequences are `length` long: what is `width` wide in its second dimension, cut or repeated."""
+
+    def leaf(item: Any) -> Any:
+        if not _is_tensor(item) or item.dim() < 2 or item.shape[1] != width:
+            return item
+        return item.repeat(1, -(-length // width), *[1] * (item.dim() - 2))[:, :length].clone()
+
+    return _mapped(batch, leaf)
 
 
 def _num_samples(batch: Any) -> int:
@@ -80,20 +96,24 @@ def _num_samples(batch: Any) -> int:
     return sizes.pop()
 
 
-def _resized_item(value: Any, size: int, factor: float) -> Any:
+def _resized_item(value: Any, size: int, count: int) -> Any:
+    times = -(-count // size)
     if isinstance(value, list) and len(value) == size and not any(_is_tensor(item) for item in value):
-        return value[: size // 2] if factor < 1 else value * int(factor)
+        return (value * times)[:count]
 
     def leaf(item: Any) -> Any:
-        if not _is_tensor(item) or not item.dim():
+        if not _is_tensor(item) or not item.dim() or item.shape[0] != size:
             return item
-        return item[: size // 2].clone() if factor < 1 else item.repeat(factor, *[1] * (item.dim() - 1))
+        if count < size:
+            return item[:count].clone()
+        repeated = item.repeat(times, *[1] * (item.dim() - 1))
+        return repeated if count == times * size else repeated[:count].clone()
 
     if isinstance(value, (list, tuple)) and not hasattr(value, "_fields"):
-        return type(value)([_resized_item(item, size, factor) for item in value])
+        return type(value)([_resized_item(item, size, count) for item in value])
     if hasattr(value, "items"):
         other = shallow(value)
         for key, item in list(other.items()):
-            other[key] = _resized_item(item, size, factor)
+            other[key] = _resized_item(item, size, count)
         return other
     return _mapped(value, leaf)

@@ -1076,3 +1076,89 @@ class VerifyDocument(TypedDict):
     warmup: FromOne
     seconds: float
     notes: list[str]
+
+
+class FitRange(TypedDict):
+    """A value from `low` to `high`, and what it rests on."""
+
+    low: float
+    high: float
+    basis: Literal["measured", "modelled", "assumed"]
+
+
+class FitSize(TypedDict):
+    """One size of a micro-batch on a card."""
+
+    micro_batch: int | None
+    length: int | None
+    """Tokens of a sequence; null: the model's inputs have no such dimension."""
+
+    verdict: Literal["fits", "too close", "does not fit"]
+    """`fits`: high_bytes is within the card's memory; `does not fit`: low_bytes is not; `too close`: between them."""
+
+    low_bytes: int
+    """With high_bytes the interval of what one card needs."""
+
+    high_bytes: int
+    margin_bytes: int
+    """The card's memory minus high_bytes."""
+
+    parts_bytes: dict[str, int]
+    """Weights, gradients, optimizer state and activations at the peak, without what CUDA adds."""
+
+    step_ms: FitRange | None
+    """Null where it does not fit, or nothing is known of the time."""
+
+    run_s: FitRange | None
+    """Of `steps` steps."""
+
+    cost_usd: FitRange | None
+    """Of `steps` steps on all cards; null without a price."""
+
+
+class FitCard(TypedDict):
+    """The answer for one card."""
+
+    card: str
+    """Its name in autotune/catalogue/devices.toml."""
+
+    title: str
+    memory_bytes: int
+    """What torch can use of it."""
+
+    largest_micro_batch: int | None
+    """The largest that fits, by a line through the sizes that were tried; 0 for none, null: only one size is known."""
+
+    usd_per_hour: float | None
+    """Of one card, from the file of --price."""
+
+    price_date: str | None
+    sizes: list[FitSize]
+
+
+class FitDocument(TypedDict):
+    """Whether a training step fits into cards."""
+
+    schema: Literal[1]
+    tool: Tool
+    command: list[str]
+    basis: Literal["fake steps", "memory budget"]
+    """`fake steps`: of the script, on tensors without memory; `memory budget`: that of a stored diagnosis."""
+
+    fits: bool
+    """Whether one size surely fits into one card: the exit code is 0 then, else 1."""
+
+    devices: int
+    """Cards that share a step."""
+
+    sharding: Literal["ddp", "zero1", "zero2", "zero3", "fsdp"] | None
+    steps: int
+    """Optimizer steps that run_s and cost_usd are of."""
+
+    cards: list[FitCard]
+    why_not: str | None
+    """Why nothing can be told; null where something can."""
+
+    notes: list[str]
+    seconds: float
+    """What the answer took."""

@@ -1,0 +1,45 @@
+"""Prices of cards, from a file of the user's.
+
+    [a100-80]
+    usd_per_hour = 1.89
+    date = 2026-11-20       # when that was the price
+
+There are no prices of our own: they change every week.
+"""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Mapping
+from datetime import date
+from pathlib import Path
+
+from msgspec import Struct, ValidationError, convert
+
+from autotune.catalogue.devices import asked
+from autotune.errors import UsageError
+
+
+class Price(Struct, frozen=True, forbid_unknown_fields=True):
+    """USD per hour of one card, and the day when it was that."""
+
+    usd_per_hour: float
+    date: date
+    where: str = ""
+
+
+def read(path: Path | None) -> Mapping[str, Price]:
+    """Prices by the names of devices.toml. Raises UsageError for a file that cannot be read."""
+    if path is None:
+        return {}
+    try:
+        rows = tomllib.loads(path.read_text("utf-8"))
+        found = {asked(name).name: convert(row, Price) for name, row in rows.items()}
+    except OSError as error:
+        raise UsageError(f"it cannot be read: {error.strerror}", where=str(path)) from error
+    except (UnicodeDecodeError, tomllib.TOMLDecodeError, ValidationError) as error:
+        to_do = "Write a table for each card: [a100-80] with usd_per_hour = 1.89 and date = 2026-11-20."
+        raise UsageError(f"it is no file of prices: {error}", where=str(path), to_do=to_do) from error
+    if bad := [name for name, one in found.items() if one.usd_per_hour <= 0]:
+        raise UsageError(f"the price of {bad[0]} is not above 0", where=str(path))
+    return found

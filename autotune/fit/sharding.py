@@ -1,0 +1,104 @@
+"""One card's part of the memory when several share weights, gradients or optimizer state.
+
+Sources: torch.nn.parallel.DistributedDataParallel (buckets of the gradients' size, unless gradient_as_bucket_view), the
+ZeRO paper's table 1, DeepSpeed's defaults (reduce and all-gather buckets of 5e8 elements) and FSDP (the layer that
+computes and the one that is fetched ahead are whole, and so is what lies outside of the layers).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from msgspec import Struct
+
+from autotune.model.fitted import Sharding
+from autotune.model.recording import FitRecord, FitStep
+
+BUCKET_ELEMENTS = 500_000_000
+"""DeepSpeed's reduce_bucket_size and allgather_bucket_size."""
+
+NAMES = {"weights": "weights", "gradients": "gradients", "optimizer": "optimizer state", "rest": "activations"}
+"""The parts of a recorded peak under the names of the memory budget."""
+
+UPDATE = "optimizer"
+"""The phase in which temporary results are of the parameters' sizes, and shared out with them."""
+
+PREFETCHED = 2
+"""Layers that are whole at once under FSDP: the one that computes, and the next."""
+
+
+class Shards(Struct, frozen=True):
+    """`num` cards, and what each keeps a part of."""
+
+    num: int
+    kind: Sharding
+
+    @property
+    def states(self) -> int:
+        """Optimizer state is divided by this."""
+        return 1 if self.kind is Sharding.DDP else self.num
+
+    @property
+    def gradients(self) -> int:
+        return self.num if self.kind in (Sharding.ZERO_2, Sharding.ZERO_3, Sharding.FSDP) else 1
+
+    @property
+    def weights(self) -> int:
+        return self.num if self.kind in (Sharding.ZERO_3, Sharding.FSDP) else 1
+
+
+class PhasePeak(Struct, frozen=True):
+    """The peak of one phase on one card: its bytes, and the parts of them that are the script's own tensors."""
+
+    num_bytes: float
+    parts: Mapping[str, int]
+
+
+def phase_peaks(step: FitStep, record: FitRecord, shards: Shards | None) -> dict[str, PhasePeak]:
+    """The peaks of one card by phase, without the buffers that `buffers` gives."""
+    if shards is None:
+        return {
+            phase: PhasePeak(peak.bytes, {NAMES[name]: size for name, size in peak.parts.items()})
+            for phase, peak in step.peaks.items()
+        }
+    gradients = gradient_bytes(step)
+    found = {}
+    for phase, peak in step.peaks.items():
+        is_update = phase == UPDATE
+        whole = 0.0 if is_update else _gathered(record, shards, peak.parts["weights"])
+        parts = {
+            "weights": peak.parts["weights"] / shards.weights + whole,
+            "gradients": peak.parts["gradients"] / shards.gradients,
+            "optimizer state": peak.parts["optimizer"] / shards.states,
+            "activations": peak.parts["rest"] / (shards.states if is_update else 1),
+        }
+        total = sum(parts.values()) + _copies(gradients, shards)
+        found[phase] = PhasePeak(total, {name: int(size) for name, size in parts.items()})
+    return found
+
+
+def gradient_bytes(step: FitStep) -> int:
+    """Bytes of all gradients of a step."""
+    return max(one.parts["gradients"] for one in step.peaks.values())
+
+
+def _copies(gradients: int, shards: Shards) -> float:
+    """DDP's buckets, which are always there."""
+    return float(gradients) if shards.kind is Sharding.DDP else 0.0
+
+
+def buffers(step: FitStep, shards: Shards | None) -> float:
+    """What comes on top at most: DeepSpeed's buckets, as if in fp32."""
+    gradients = gradient_bytes(step)
+    if shards is not None and shards.kind in (Sharding.ZERO_1, Sharding.ZERO_2, Sharding.ZERO_3):
+        return 2.0 * min(gradients, BUCKET_ELEMENTS * 4)
+    return 0.0
+
+
+def _gathered(record: FitRecord, shards: Shards, weights: int) -> float:
+    """Whole weights and gradients of the layers that compute; all of them where no layers are known."""
+    if shards.weights == 1:
+        return 0.0
+    if record.largest_layer_bytes is None or record.outside_layers_bytes is None:
+        return 2.0 * weights
+    return (PREFETCHED + 1) * record.largest_layer_bytes + 2.0 * record.outside_layers_bytes

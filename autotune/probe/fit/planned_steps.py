@@ -1,0 +1,270 @@
+"""The steps of `fit`: from the first training forward on the script trains on fake tensors, in the sizes asked for.
+
+It stands where the what-if probes stand: the hooks ask it for batches and tell it of steps.
+"""
+
+from __future__ import annotations
+
+from .. import clock, ending
+from ..what_ifs.batch_copies import shallow, with_length, with_samples
+from . import cuda_operators, pretended_cuda
+from .allocator import peak_reserved
+from .fake_parameters import FakeParameters
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any, Callable
+
+    from ..session import ProbeSession
+    from ..shapes import FitRequest, Row
+    from .ledger import Ledger
+
+STEPS_AS_IT_IS = 2
+"""The first step makes the optimizer's state."""
+
+MOST_STEPS_OF_VARIANT = 4
+"""A library may have fetched a batch or two of the size before."""
+
+MOST_WORK_ROWS = 400
+
+
+class PlannedSteps:
+    """Fake steps of the script, one or more for each size that was asked for. `is_active` once they have begun."""
+
+    def __init__(self, session: ProbeSession, asked: FitRequest) -> None:
+        self._session = session
+        self._asked = asked
+        self._parameters = FakeParameters()
+        self._ledger: Ledger | None = None
+        self._batches: dict[int, tuple[Any, Row]] = {}
+        self._seen: list[tuple[int, int]] = []
+        self._steps = 0
+        self._began = 0
+        self._variants: list[Row] = []
+        self.rows: list[Row] = []
+        self.is_active = False
+        self.current = ""
+
+    def install(self) -> None:
+        """Before the script makes anything: the card that it will see, and parameters that take no memory."""
+        patches = self._session.patches
+        card = self._asked["card"]
+        major, minor = card["capability"]
+        pretended_cuda.install(patches, card["name"], card["memory_bytes"], (major, minor))
+        cuda_operators.install(patches)
+        self._parameters.install(patches)
+
+    # What the hooks ask and tell, as of WhatIfProbes
+
+    def keep(self, ref: int, batch: Any, row: Row) -> None:
+        """A batch of loader `ref` has come from the script's own data."""
+        self._batches[ref] = (shallow(batch), row)
+
+    def next_batch(self, ref: int, step: Callable[[], Any]) -> Any:
+        """Another batch like the last one of this loader, of the size that is asked for now."""
+        if ref not in self._batches:
+            return self._fetched(step)
+        batch, row = self._batches[ref]
+        size, width = row.get("num_samples"), row.get("width")
+        variant = self._variants[0] if self._variants else {}
+        if variant.get("samples") and size and size != variant["samples"]:
+            batch = with_samples(batch, size, variant["samples"])
+        if variant.get("length") and width and width != variant["length"]:
+            batch = with_length(batch, width, variant["length"])
+        return shallow(batch)
+
+    def _fetched(self, step: Callable[[], Any]) -> Any:
+        """What the script's own data gives: it is real, and not of the step."""
+        import torch
+
+        with torch._C._DisableTorchDispatch():
+            return step()
+
+    def on_forward(self, module: Any, flag: int) -> None:
+        """A root model is called with gradients and in training: from the first time on, the step takes no memory."""
+        if self.is_active or flag != 3:
+            if self.is_active:
+                self._take(module)
+            return
+        self._begin(module)
+
+    @ending.ours
+    def _begin(self, module: Any) -> None:
+        from .ledger import Ledger
+
+        self._session.plan.is_active = True
+        self._began = clock.now()
+        self._ledger = ledger = Ledger(self._session.recorder)
+        modes: list[Any] = [self._parameters.mode, ledger.mode()]
+        for mode in modes:  # the last one sees an operator first
+            mode.__enter__()
+        self._take(module)
+        ledger.start_step()
+        self._variants = [{}]
+
+    @ending.ours
+    def _take(self, module: Any) -> None:
+        if getattr(module, "_autotune_fake", False):
+            return
+        module.__dict__["_autotune_fake"] = True
+        ledger = self._ledger
+        assert ledger is not None
+        optimizers = [row["object"]() for row in self._session.optimizers]
+        groups = [group for one in optimizers if one is not None for group in one.param_groups]
+        given = [parameter for group in groups for parameter in group["params"]]
+        for tensor in (*self._parameters.take_module(module), *given):
+            self._parameters.take(tensor)
+            ledger.note(tensor)
+        module.register_forward_pre_hook(self._note_inputs, with_kwargs=True)
+
+    def _note_inputs(self, module: Any, args: Any, kwargs: Any) -> None:
+        from ..hooks.batches import leaves
+
+        shapes = [tuple(tensor.shape) for _, tensor in leaves([*args, kwargs]) if tensor.dim()]
+        if shapes:
+            self._seen.append((shapes[0][0], max((shape[1] for shape in shapes if len(shape) == 2), default=0)))
+
+    @ending.ours
+    def on_step(self) -> None:
+        """The first optimizer made a step."""
+        ledger = self._ledger
+        assert ledger is not None
+        self._steps += 1
+        variant = self._variants[0]
+        needed = STEPS_AS_IT_IS if not variant else 1
+        seen, self._seen = self._seen, []
+        is_wanted = not variant.get("samples") or {size for size, _ in seen} == {variant["samples"]}
+        is_done = self._steps >= needed and is_wanted
+        if is_done or self._steps >= MOST_STEPS_OF_VARIANT:
+            if is_done:
+                self.rows.append(self._row(ledger, seen))
+            if not variant:
+                self._variants += self._choices(seen)
+            self._variants.pop(0)
+            self._steps = 0
+            if not self._variants:
+                ending.leave(self._session)
+        ledger.start_step()
+
+    def _choices(self, seen: list[tuple[int, int]]) -> list[Row]:
+        """The sizes that were asked for; twice the script's own where none was, for what a sample takes."""
+        if not self._batches or not seen:
+            return []
+        own, width = seen[-1]
+        sizes = [size for size in self._asked["batches"] if size != own]
+        if not sizes:
+            sizes = [2 * own]
+        lengths = [length for length in self._asked["lengths"] if length != width]
+        return [{"samples": size} for size in sizes] + [
+            {"samples": size, "length": length} for length in lengths for size in [own, *sizes]
+        ]
+
+    def _row(self, ledger: Ledger, seen: list[tuple[int, int]]) -> Row:
+        """What one step took: its peaks, and what they consist of."""
+        kinds = self._kinds(ledger)
+        peaks = _peaks(ledger, kinds)
+        work = sorted(ledger.work.items(), key=lambda each: -each[0][1] * each[1])
+        return {
+            "samples": seen[-1][0] if seen else None,
+            "length": (seen[-1][1] or None) if seen else None,
+            "micro_batches": len(seen),
+            "peaks": peaks,
+            "reserved_bytes": peak_reserved(ledger.live_at_start.items(), ledger.changes),
+            "work": [[*kind, count] for kind, count in work[:MOST_WORK_ROWS]],
+            "num_operators": sum(ledger.work.values()),
+            "seconds": (clock.now() - self._began) / 1e9,
+        }
+
+    def _kinds(self, ledger: Ledger) -> dict[int, str]:
+        """What the live storages are, by their keys."""
+        kinds: dict[int, str] = {}
+        alive = [row["object"]() for row in self._session.optimizers]
+        for optimizer in filter(None, alive):
+            states = [state.values() for state in optimizer.state.values() if isinstance(state, dict)]
+            kept = [value for values in states for value in values if hasattr(value, "untyped_storage")]
+            kinds.update((ledger.note(value), "optimizer") for value in kept)
+            trained = [parameter for group in optimizer.param_groups for parameter in group["params"]]
+            kinds.update((ledger.note(each.grad), "gradients") for each in trained if each.grad is not None)
+            kinds.update((ledger.note(each), "weights") for each in trained)
+        for module in filter(None, [row["object"]() for row in self._session.models]):
+            kinds.update((ledger.note(each), "weights") for each in (*module.parameters(), *module.buffers()))
+        return kinds
+
+    # The end
+
+    def row(self) -> Row:
+        """For the Recording."""
+        ledger = self._ledger
+        made_up = ledger.made_up if ledger is not None else {}
+        return {
+            "steps": self.rows,
+            "made_up": [
+                {"file": file, "operator": name, "line": line, "value": value}
+                for (file, name, line), value in made_up.items()
+            ],
+            "breaks": ledger.breaks[-3:] if ledger is not None else [],
+            "began": ledger is not None,
+            **self._layers(),
+        }
+
+    def _layers(self) -> Row:
+        """Bytes of the largest of the repeated layers, which FSDP gathers at once, and of all that is in none."""
+        import torch
+
+        best: list[int] = []
+        total = 0
+        for row in self._session.models:
+            module = row["object"]()
+            total += _parameter_bytes(module) if module is not None else 0
+            for each in module.modules() if module is not None else ():
+                if isinstance(each, (torch.nn.ModuleList, torch.nn.Sequential)) and len(each) > 1:
+                    best = max(best, [_parameter_bytes(layer) for layer in each], key=sum)
+        if not best:
+            return {"largest_layer_bytes": None, "outside_layers_bytes": None}
+        return {"largest_layer_bytes": max(best), "outside_layers_bytes": total - sum(best)}
+
+    def is_overdue(self) -> bool:
+        """Fake steps have no limit of their own: the parent ends what takes too long."""
+        return False
+
+    def begin(self) -> None:
+        """The window of a measurement never begins here."""
+
+    def failed(self, error: BaseException) -> None:
+        """The script ends by its own exception, which is recorded."""
+
+    def abandon(self) -> None:
+        """The script ended by itself."""
+        self.is_active = False
+
+
+def _parameter_bytes(module: Any) -> int:
+    return sum(parameter.numel() * parameter.element_size() for parameter in module.parameters())
+
+
+def _peaks(ledger: Ledger, kinds: dict[int, str]) -> Row:
+    """The largest sum of live bytes in each phase, with its parts."""
+    live = dict(ledger.live_at_start)
+    total = sum(live.values())
+    best: dict[str, tuple[int, int]] = {}
+    for index, ((key, size), phase) in enumerate(zip(ledger.changes, ledger.phases)):
+        total += size if size else -live.pop(key)
+        if size:
+            live[key] = size
+        if total > best.get(phase, (0, 0))[0]:
+            best[phase] = (total, index)
+    return {phase: {"bytes": total, "parts": _parts(ledger, kinds, index)} for phase, (total, index) in best.items()}
+
+
+def _parts(ledger: Ledger, kinds: dict[int, str], until: int) -> Row:
+    """What was live after change number `until`: weights, gradients, optimizer, and the rest."""
+    live = dict(ledger.live_at_start)
+    for key, size in ledger.changes[: until + 1]:
+        if size:
+            live[key] = size
+        else:
+            live.pop(key)
+    parts = dict.fromkeys(("weights", "gradients", "optimizer", "rest"), 0)
+    for key, size in live.items():
+        parts[kinds.get(key, "rest")] += size
+    return parts

@@ -1,0 +1,215 @@
+"""A CUDA device that is not there: the script asks for it and gets the host, so that it takes the way it takes there.
+
+Devices in the arguments of torch's functions become the CPU, `torch.cuda` answers as for one card, autocast and the
+optimizers choose as they do on CUDA, and what compiles or pins does nothing.
+"""
+
+from __future__ import annotations
+
+import functools
+import re
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from ..patches import Patches
+    from ..shapes import Function
+
+_CUDA = re.compile(r"cuda(:\d+)?")
+
+
+class _Stream:
+    """Stands for torch.cuda.Stream and Event: everything is done at once."""
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        self.cuda_stream = 0
+        self.device_index = 0
+
+    def __enter__(self) -> Any:
+        return self
+
+    def __exit__(self, *args: Any) -> None:
+        return None
+
+    def nothing(self, *args: Any, **kwargs: Any) -> None:
+        return None
+
+    record = wait = wait_stream = wait_event = synchronize = record_event = nothing
+
+    def query(self) -> bool:
+        return True
+
+    def elapsed_time(self, other: Any) -> float:
+        return 1.0
+
+
+class _Properties:
+    """Stands for what torch.cuda.get_device_properties gives."""
+
+    multi_processor_count = 108
+    warp_size = 32
+    is_integrated = False
+
+    def __init__(self, name: str, memory: int, capability: tuple[int, int]) -> None:
+        self.name = name
+        self.total_memory = memory
+        self.major, self.minor = capability
+        self.gcnArchName = ""
+
+
+def install(patches: Patches, name: str, memory: int, capability: tuple[int, int]) -> None:
+    """Pretend one card of `name`, with `memory` bytes, from here on."""
+    import torch
+
+    cuda: Any = torch.cuda
+    properties = _Properties(name, memory, capability)
+    answers = {
+        "is_available": True,
+        "device_count": 1,
+        "current_device": 0,
+        "get_device_name": name,
+        "get_device_capability": capability,
+        "get_device_properties": properties,
+        "is_bf16_supported": capability >= (8, 0),
+        "mem_get_info": (memory, memory),
+        "get_arch_list": [f"sm_{capability[0]}{capability[1]}"],
+        "set_device": None,
+        "synchronize": None,
+        "empty_cache": None,
+        "reset_peak_memory_stats": None,
+        "manual_seed": None,
+        "manual_seed_all": None,
+        "init": None,
+        "get_rng_state_all": [],
+        "set_rng_state_all": None,
+        "current_stream": _Stream(),
+        "default_stream": _Stream(),
+        "stream": _Stream(),
+        "set_stream": None,
+        "memory_summary": "",
+    }
+    for key, value in answers.items():
+        if hasattr(cuda, key):
+            patches.set(cuda, key, functools.partial(_answer, value))
+    for key in ("Stream", "Event"):
+        patches.set(cuda, key, _Stream)
+    _install_autocast(patches)
+    _install_optimizers(patches)
+    _install_rest(patches)
+    mode = _devices_mode()
+    mode.__enter__()
+    patches.on_restore(lambda: mode.__exit__(None, None, None))
+
+
+def _answer(value: Any, *args: Any, **kwargs: Any) -> Any:
+    return value
+
+
+def _devices_mode() -> Any:
+    """A function mode in which CUDA is the host."""
+    import torch
+    from torch.overrides import TorchFunctionMode
+
+    unchanged = {torch.Tensor.cuda, torch.Tensor.pin_memory}
+
+    class Devices(TorchFunctionMode):
+        def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+            if func in unchanged:
+                return args[0]
+            if func is torch.Tensor.is_pinned:
+                return False
+            if func is torch.Tensor.tolist or func is torch.Tensor.numpy:
+                return _values(func, args, kwargs or {})
+            if func is torch.device:  # the script may ask which kind it is
+                return func(*args, **(kwargs or {}))
+            args = tuple(map(_on_host, args))
+            kwargs = {key: _on_host(value) for key, value in (kwargs or {}).items()}
+            return func(*args, **kwargs)
+
+    return Devices()
+
+
+def _on_host(value: Any) -> Any:
+    import torch
+
+    if isinstance(value, torch.device):
+        return torch.device("cpu") if value.type == "cuda" else value
+    return "cpu" if type(value) is str and _CUDA.fullmatch(value) else value
+
+
+def _values(func: Any, args: Any, kwargs: Any) -> Any:
+    """The values of a tensor that has none are ones."""
+    import torch
+
+    from .fake_parameters import is_fake
+
+    if not is_fake(args[0]):
+        return func(*args, **kwargs)
+    with torch._C._DisableTorchDispatch():  # the fake mode must not make these fake
+        real = torch.ones(tuple(args[0].shape), dtype=args[0].dtype, device="cpu")
+        return func(real)
+
+
+def _install_autocast(patches: Patches) -> None:
+    """Autocast for CUDA becomes that of the host, which fit/cuda_operators.py gives CUDA's lists of operators.
+
+    fp16 becomes bf16, which is as large: older releases of torch know no other type on the host.
+    """
+    import torch
+
+    kind = torch.amp.autocast_mode.autocast
+    init = kind.__init__
+
+    @functools.wraps(init)
+    def __init__(self: Any, device_type: str, dtype: Any = None, *args: Any, **kwargs: Any) -> None:
+        if device_type == "cuda":
+            device_type, dtype = "cpu", torch.bfloat16
+        init(self, device_type, dtype, *args, **kwargs)
+
+    patches.set(kind, "__init__", __init__)
+
+
+def _install_optimizers(patches: Patches) -> None:
+    """Optimizers take their foreach loops by default, as on CUDA; a GradScaler never skips a step."""
+    import torch
+    from torch._subclasses.fake_tensor import FakeTensor
+    from torch.optim import optimizer
+
+    supported = getattr(optimizer, "_get_foreach_kernels_supported_devices", None)
+    if supported is not None:
+        patches.set(optimizer, "_get_foreach_kernels_supported_devices", lambda: [*supported(), "cpu"])
+    from torch.utils import _foreach_utils
+
+    for module in (optimizer, _foreach_utils):
+        types = getattr(module, "_foreach_supported_types", None)
+        if types is not None:
+            patches.set(module, "_foreach_supported_types", [*types, FakeTensor])
+    scaler = getattr(torch.amp, "GradScaler", None)
+    if scaler is not None and hasattr(scaler, "_maybe_opt_step"):
+
+        def step(self: Any, optimizer: Any, state: Any, *args: Any, **kwargs: Any) -> Any:
+            return optimizer.step(*args, **kwargs)
+
+        patches.set(scaler, "_maybe_opt_step", step)
+
+
+def _install_rest(patches: Patches) -> None:
+    import torch
+
+    patches.set(torch, "compile", _not_compiled)
+    loader = torch.utils.data.DataLoader
+    init = loader.__init__
+
+    @functools.wraps(init)
+    def __init__(self: Any, *args: Any, **kwargs: Any) -> None:
+        kwargs.pop("pin_memory", None)
+        init(self, *args, **kwargs)
+        self.pin_memory = False
+
+    patches.set(loader, "__init__", __init__)
+
+
+def _not_compiled(model: Any = None, **options: Any) -> Function | Any:
+    """torch.compile: what it is given, as a decorator too."""
+    return model if model is not None else lambda function: function
