@@ -1,0 +1,25 @@
+"""Recorded fake steps: 3 GiB of weights, 3 GiB of gradients when all are there, 6 GiB of optimizer state."""
+
+from __future__ import annotations
+
+from autotune.model.recording import FitPeak, FitRecord, FitStep
+
+GIB = 2**30
+
+
+def peak(gradients, rest):
+    parts = {"weights": 3 * GIB, "gradients": gradients * GIB, "optimizer": 6 * GIB, "rest": rest * GIB}
+    return FitPeak(sum(parts.values()), parts)
+
+
+def step(samples=1, rest=10, update_rest=0, held_back=0, length=128, work=(), num_operators=100):
+    """A step whose backward peaks with `rest` GiB beside 1 GiB of gradients, its update with `update_rest` GiB."""
+    peaks = {"forward and backward": peak(1, rest), "optimizer": peak(3, update_rest)}
+    reserved = max(one.bytes for one in peaks.values()) + held_back * GIB
+    return FitStep(samples, length, 1, peaks, reserved, tuple(work), num_operators, 1.0)
+
+
+def record(*steps, layer=1, outside=1):
+    """What was recorded; the largest layer and what is outside of layers have so many GiB, None is unknown."""
+    sizes = [None if size is None else int(size * GIB) for size in (layer, outside)]
+    return FitRecord(steps, (), (), True, *sizes)

@@ -1,0 +1,105 @@
+"""`autotune fit` on scripts that train here in no time: what it prints, exits with, and leaves alone."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from autotune.cli import run
+
+SCRIPT = """
+import torch
+from torch import nn
+from torch.utils.data import DataLoader, TensorDataset
+
+device = torch.device("cuda")
+model = nn.Sequential(nn.Linear({width}, {width}), nn.ReLU(), nn.Linear({width}, 10)).to(device)
+optimizer = torch.optim.AdamW(model.parameters())
+data = TensorDataset(torch.randn(64, {width}), torch.zeros(64, dtype=torch.long))
+loader = DataLoader(data, batch_size=8, pin_memory=True)
+for x, y in loader:
+    {before}
+    with torch.autocast("cuda", dtype=torch.float16):
+        loss = nn.functional.cross_entropy(model(x.to(device)), y.cuda())
+    loss.backward()
+    optimizer.step()
+    optimizer.zero_grad()
+    print(loss.item(), flush=True)
+print("the end")
+"""
+
+
+@pytest.fixture
+def script(tmp_path, monkeypatch):
+    """script(width, before): a script in the working folder that says it needs CUDA."""
+    monkeypatch.chdir(tmp_path)
+
+    def make(width=256, before="pass"):
+        (tmp_path / "train.py").write_text(SCRIPT.format(width=width, before=before))
+        return "train.py"
+
+    return make
+
+
+def answer(capfd, *words):
+    """The exit code, and the document on stdout."""
+    code = run(["fit", "--quiet", "--no-lock", "--format", "json", *words])
+    return code, json.loads(capfd.readouterr().out)
+
+
+@pytest.mark.train
+def test_a_script_for_cuda_is_planned_without_cuda(script, capfd):
+    code, found = answer(capfd, "--on", "t4,h100-80", "--batch", "8,16", script())
+    assert (code, found["fits"], found["basis"]) == (0, True, "fake steps")
+    assert [card["card"] for card in found["cards"]] == ["t4", "h100-80"]
+    assert [size["micro_batch"] for size in found["cards"][0]["sizes"]] == [8, 16]
+    assert found["cards"][0]["largest_micro_batch"] > 1000
+    parts = found["cards"][0]["sizes"][0]["parts_bytes"]
+    weights = 4 * (256 * 256 + 256 + 256 * 10 + 10)
+    assert parts["weights"] == weights
+    assert parts["optimizer state"] == pytest.approx(2 * weights, rel=0.01)
+    assert any("train.py:18" in note for note in found["notes"])
+
+
+@pytest.mark.train
+def test_what_fits_nowhere_exits_with_1(script, capfd):
+    # 48,000 x 48,000 parameters: 8.6 GiB, four times of that with gradients and AdamW.
+    code, found = answer(capfd, "--on", "t4", script(width=48000))
+    assert (code, found["fits"]) == (1, False)
+    (size,) = found["cards"][0]["sizes"]
+    assert (size["verdict"], size["step_ms"]) == ("does not fit", None)
+    assert size["low_bytes"] > 4 * 4 * 48000**2
+
+
+@pytest.mark.train
+def test_prices_and_several_cards(script, capfd, tmp_path):
+    (tmp_path / "prices.toml").write_text("[t4]\nusd_per_hour = 3.6\ndate = 2026-11-20\n")
+    words = ("--on", "t4", "--devices", "4", "--shard", "zero2", "--run-steps", "500", "--price", "prices.toml")
+    _, found = answer(capfd, *words, script())
+    (size,) = found["cards"][0]["sizes"]
+    assert (found["devices"], found["sharding"], found["steps"]) == (4, "zero2", 500)
+    assert size["cost_usd"]["low"] == pytest.approx(size["run_s"]["low"] * 4 * 3.6 / 3600)
+    assert found["cards"][0]["price_date"] == "2026-11-20"
+
+
+@pytest.mark.train
+def test_what_cannot_run_without_data_is_named_with_its_line(script, capfd):
+    code, found = answer(capfd, "--on", "t4", script(before="torch.unique(model(x), return_counts=True)"))
+    assert code == 1
+    assert "train.py:12" in found["why_not"]
+
+
+@pytest.mark.train
+def test_a_script_that_fails_by_itself_exits_with_3(script, capfd):
+    assert run(["fit", "--quiet", "--no-lock", "--on", "t4", script(before="raise SystemExit(7)")]) == 3
+    assert "exit code 7" in capfd.readouterr().err
+
+
+def test_words_that_mean_nothing_are_refused(script, capfd):
+    assert run(["fit", "--on", "gtx1", script()]) == 2
+    assert run(["fit", "--batch", "0", script()]) == 2
+    assert run(["fit", "--shard", "fsdp", script()]) == 2
+    assert run(["fit", "--load", "last", "--devices", "2"]) == 2
+    errors = capfd.readouterr().err
+    assert "gtx1" in errors and "whole number" in errors and "--devices 8" in errors and "several cards" in errors

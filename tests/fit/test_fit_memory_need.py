@@ -1,0 +1,58 @@
+from __future__ import annotations
+
+import pytest
+from fit_builders import GIB, record, step
+
+from autotune.catalogue.devices import asked
+from autotune.fit.memory_need import CONTEXT, NCCL, OWN_MEMORY, WORKSPACE, largest_micro_batch, of_step
+from autotune.fit.sharding import Shards
+from autotune.model.fitted import Sharding
+
+A100, H100 = asked("a100-80"), asked("h100-80")
+
+
+def test_the_lower_end_is_the_peak_with_the_least_context():
+    need = of_step(step(rest=10), record(), A100, None)
+    assert need.low == 20 * GIB + CONTEXT[0]
+    assert need.parts == {"weights": 3 * GIB, "gradients": GIB, "optimizer state": 6 * GIB, "activations": 10 * GIB}
+
+
+def test_the_upper_end_has_all_that_cuda_may_take():
+    need = of_step(step(rest=10, held_back=2), record(), A100, None)
+    assert need.high == 22 * GIB + int(OWN_MEMORY * 10 * GIB) + WORKSPACE + CONTEXT[1]
+    assert of_step(step(rest=10, held_back=2), record(), H100, None).high > need.high
+
+
+def test_the_peak_may_be_that_of_the_update():
+    assert of_step(step(rest=1, update_rest=9), record(), A100, None).parts["activations"] == 9 * GIB
+
+
+def test_several_cards_have_buffers_of_nccl():
+    alone, two = (of_step(step(rest=10), record(), A100, shards) for shards in (None, Shards(2, Sharding.DDP)))
+    # DDP has its buckets, of the gradients' 3 GiB.
+    assert two.low - alone.low == 3 * GIB + NCCL[0]
+
+
+def test_the_largest_micro_batch_is_where_the_line_meets_the_limit():
+    steps = [step(samples=1, rest=10), step(samples=2, rest=20)]
+    found = largest_micro_batch(steps, record(*steps), A100, None)
+    # 10 GiB of a sample and 10 GiB beside, of 79 GiB, with 5 % to 8 % beyond.
+    assert found == 6
+    with_more = [*steps, step(samples=found, rest=10 * found)]
+    assert of_step(with_more[-1], record(), A100, None).high <= A100.memory_bytes
+    assert of_step(step(rest=10 * (found + 1)), record(), A100, None).high > A100.memory_bytes
+
+
+def test_a_peak_of_the_update_that_does_not_fit_leaves_no_micro_batch():
+    steps = [step(samples=1, rest=1, update_rest=90), step(samples=2, rest=2, update_rest=90)]
+    assert largest_micro_batch(steps, record(*steps), A100, None) == 0
+
+
+def test_a_peak_of_the_update_bounds_nothing_where_it_fits():
+    steps = [step(samples=1, rest=1, update_rest=20), step(samples=2, rest=2, update_rest=20)]
+    assert 50 < largest_micro_batch(steps, record(*steps), A100, None) < 75
+
+
+@pytest.mark.parametrize("steps", [[step()], [step(length=128), step(samples=2, length=256)], [step(samples=None)] * 2])
+def test_one_size_tells_no_largest(steps):
+    assert largest_micro_batch(steps, record(*steps), A100, None) is None

@@ -1,0 +1,42 @@
+from __future__ import annotations
+
+from datetime import date
+
+import pytest
+
+from autotune.errors import UsageError
+from autotune.fit.prices import Price, read
+
+
+def written(tmp_path, text):
+    path = tmp_path / "prices.toml"
+    path.write_text(text)
+    return path
+
+
+def test_prices_are_found_by_any_name_of_a_card(tmp_path):
+    path = written(tmp_path, '[4090]\nusd_per_hour = 0.44\ndate = 2026-11-20\nwhere = "a market"\n')
+    assert read(path) == {"rtx4090": Price(0.44, date(2026, 11, 20), "a market")}
+
+
+def test_without_a_file_there_are_none():
+    assert read(None) == {}
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("[4090]\nusd_per_hour = 0.44\n", "date"),
+        ("[4090]\nusd_per_hour = 0\ndate = 2026-11-20\n", "not above 0"),
+        ("[4090\n", "no file of prices"),
+        ("[gtx1]\nusd_per_hour = 1.0\ndate = 2026-11-20\n", "gtx1"),
+    ],
+)
+def test_what_is_no_price_is_refused(tmp_path, text, message):
+    with pytest.raises(UsageError, match=message):
+        read(written(tmp_path, text))
+
+
+def test_a_file_that_is_not_there_is_named(tmp_path):
+    with pytest.raises(UsageError, match="nothing"):
+        read(tmp_path / "nothing.toml")

@@ -1,0 +1,50 @@
+from __future__ import annotations
+
+import pytest
+from fit_builders import GIB, record, step
+
+from autotune.fit.sharding import Shards, buffers, phase_peaks
+from autotune.model.fitted import Sharding
+
+FORWARD, UPDATE = "forward and backward", "optimizer"
+
+
+@pytest.mark.parametrize(
+    ("kind", "weights", "gradients", "states"),
+    [
+        (Sharding.DDP, 3, 1, 6),
+        (Sharding.ZERO_1, 3, 1, 6 / 4),
+        (Sharding.ZERO_2, 3, 1 / 4, 6 / 4),
+        # Two layers and a gradient of 1 GiB are whole, and twice what is outside of them.
+        (Sharding.FSDP, 3 / 4 + 3 + 2, 1 / 4, 6 / 4),
+    ],
+)
+def test_each_kind_divides_its_parts(kind, weights, gradients, states):
+    parts = phase_peaks(step(rest=10), record(), Shards(4, kind))[FORWARD].parts
+    wanted = {"weights": weights, "gradients": gradients, "optimizer state": states, "activations": 10}
+    assert {name: size / GIB for name, size in parts.items()} == pytest.approx(wanted)
+
+
+def test_temporary_results_of_an_update_are_divided_with_its_state():
+    peaks = phase_peaks(step(update_rest=8), record(), Shards(4, Sharding.ZERO_1))
+    assert peaks[UPDATE].parts["activations"] == 2 * GIB
+    assert phase_peaks(step(update_rest=8), record(), Shards(4, Sharding.DDP))[UPDATE].parts["activations"] == 8 * GIB
+
+
+def test_ddp_has_a_copy_of_the_gradients():
+    one = phase_peaks(step(), record(), Shards(4, Sharding.DDP))[FORWARD]
+    assert one.num_bytes == sum(one.parts.values()) + 3 * GIB
+
+
+def test_without_known_layers_all_weights_may_be_whole():
+    parts = phase_peaks(step(), record(layer=None, outside=None), Shards(4, Sharding.FSDP))[FORWARD].parts
+    assert parts["weights"] == (3 / 4 + 2 * 3) * GIB
+
+
+def test_deepspeed_keeps_buckets_beside():
+    assert buffers(step(), Shards(4, Sharding.ZERO_2)) == 2 * 500_000_000 * 4
+    assert buffers(step(), Shards(4, Sharding.FSDP)) == buffers(step(), None) == 0
+
+
+def test_one_card_has_all_of_it():
+    assert phase_peaks(step(rest=10), record(), None)[FORWARD].num_bytes == 20 * GIB
