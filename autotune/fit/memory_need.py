@@ -14,7 +14,7 @@ MIB = 2**20
 LEAST_RISE = 0.001
 """A peak that rises by less than this share with all of its samples does not depend on them."""
 
-CONTEXT = (350 * MIB, 1100 * MIB)
+CONTEXT = (350 * MIB, 1400 * MIB)
 """CUDA's context and the kernels that are loaded, at least and at most: the former with lazy loading (CUDA 11.7 and
 newer), the latter without. NCCL is not in it."""
 
@@ -25,12 +25,12 @@ WORKSPACE, WORKSPACE_HOPPER = 2 * (8 * MIB + 128 * 1024), 2 * 32 * MIB
 """cuBLAS, of the training thread and of that of backward: torch's default of CUBLAS_WORKSPACE_CONFIG by architecture
 (aten/src/ATen/cuda/CUDABlas.cpp)."""
 
-OWN_MEMORY = 0.03
-"""Operators take memory for themselves that no fake step sees (cuDNN's workspaces, sorts, reductions): so much of what
-lives beside weights, gradients and optimizer, at most."""
+OWN_MEMORY = 0.15
+"""Operators and libraries take memory that no fake step sees (cuDNN's workspaces, sorts, copies of other releases): so
+much of what lives beside weights, gradients and optimizer, at most (docs/fit.md: published peaks)."""
 
-LEAST_RISE = 0.001
-"""A peak that rises by less than this share with all of its samples does not depend on them."""
+FRAGMENTATION = 0.05
+"""Of the peak, the allocator holds back as much at least in the upper end: real steps differ from one another."""
 
 
 def of_step(step: FitStep, record: FitRecord, card: Device, shards: Shards | None) -> MemoryNeed:
@@ -42,7 +42,7 @@ def of_step(step: FitStep, record: FitRecord, card: Device, shards: Shards | Non
     found = max(phase_peaks(step, record, shards).values(), key=lambda one: one.num_bytes)
     peak = max(step.peaks.values(), key=lambda one: one.bytes)
     workspace = WORKSPACE_HOPPER if (card.capability or (0, 0)) >= (9, 0) else WORKSPACE
-    held_back = step.reserved_bytes - peak.bytes
+    held_back = max(step.reserved_bytes - peak.bytes, FRAGMENTATION * peak.bytes)
     own = OWN_MEMORY * max(one.parts["rest"] for one in step.peaks.values())
     between = NCCL if shards is not None else (0, 0)
     low = found.num_bytes + CONTEXT[0] + between[0]

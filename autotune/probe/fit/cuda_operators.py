@@ -151,12 +151,14 @@ def _attention(
 ) -> Any:
     """Flash or memory-efficient attention, whose dropout keeps a seed alone; the product written out in fp64.
 
-    A mask of truth values becomes one of numbers, as on CUDA.
+    A mask of truth values becomes one of numbers, as on CUDA. For one that learns the host writes out the
+    product, which takes more than CUDA's does.
     """
     import torch
 
     is_fused = query.dim() == 4 and query.is_floating_point() and query.dtype != torch.float64
-    if not is_fused or query.shape[-1] != value.shape[-1]:
+    learns = attn_mask is not None and attn_mask.requires_grad
+    if not is_fused or learns or query.shape[-1] != value.shape[-1]:
         return torch.ops.aten._scaled_dot_product_attention_math(
             query, key, value, attn_mask, dropout_p, is_causal, scale=scale, enable_gqa=enable_gqa
         )[0]

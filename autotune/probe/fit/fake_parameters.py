@@ -60,6 +60,9 @@ class FakeParameters:
         if isinstance(tensor, torch.nn.Parameter):
             other._is_param = True
         _swap(tensor, other)
+        for name in ("_backward_hooks", "_post_accumulate_grad_hooks"):
+            if getattr(tensor, name, None):  # the object has them still, its new content does not
+                setattr(tensor, name, getattr(tensor, name))
 
     def take_module(self, module: Any) -> list[Any]:
         """Make all parameters and buffers of `module` fake; these tensors."""

@@ -75,9 +75,9 @@ class PlannedSteps:
 
     def _fetched(self, step: Callable[[], Any]) -> Any:
         """What the script's own data gives: it is real, and not of the step."""
-        import torch
+        from torch.utils._python_dispatch import _disable_current_modes
 
-        with torch._C._DisableTorchDispatch():
+        with _disable_current_modes():
             return step()
 
     def on_forward(self, module: Any, flag: int) -> None:

@@ -119,8 +119,10 @@ def _devices_mode() -> Any:
                 return args[0]
             if func is torch.Tensor.is_pinned:
                 return False
-            if func is torch.Tensor.tolist or func is torch.Tensor.numpy:
+            if func is torch.Tensor.numpy:
                 return _values(func, args, kwargs or {})
+            if func is torch.Tensor.__deepcopy__:
+                return _copied(func, args)
             if func is torch.device:  # the script may ask which kind it is
                 return func(*args, **(kwargs or {}))
             args = tuple(map(_on_host, args))
@@ -146,9 +148,27 @@ def _values(func: Any, args: Any, kwargs: Any) -> Any:
 
     if not is_fake(args[0]):
         return func(*args, **kwargs)
-    with torch._C._DisableTorchDispatch():  # the fake mode must not make these fake
+    from torch.utils._python_dispatch import _disable_current_modes
+
+    with _disable_current_modes():  # the fake mode would make these fake
         real = torch.ones(tuple(args[0].shape), dtype=args[0].dtype, device="cpu")
         return func(real)
+
+
+def _copied(func: Any, args: Any) -> Any:
+    """A deep copy: of a fake tensor a clone, of a real one a real one although a fake mode is entered."""
+    from torch.utils._python_dispatch import _disable_current_modes
+
+    from .fake_parameters import is_fake
+
+    tensor, memo = args
+    if not is_fake(tensor):
+        with _disable_current_modes():
+            return func(tensor, memo)
+    made = memo.get(id(tensor))
+    if made is None:
+        made = memo[id(tensor)] = tensor.detach().clone().requires_grad_(tensor.requires_grad)
+    return made
 
 
 def _install_autocast(patches: Patches) -> None:

@@ -117,6 +117,15 @@ def test_parameters_stay_the_same_objects_and_lose_their_memory(faked):
     assert is_fake(first) and isinstance(first, nn.Parameter) and first.requires_grad
 
 
+def test_parameters_keep_their_hooks(faked):
+    model, seen = Net(), []
+    model.last.weight.register_hook(lambda gradient: seen.append("gradient"))
+    model.last.weight.register_post_accumulate_grad_hook(lambda parameter: seen.append("accumulated"))
+    faked(model)
+    model(torch.randint(0, 100, (4, 8))).sum().backward()
+    assert seen == ["gradient", "accumulated"]
+
+
 def test_phases_are_told_apart(faked):
     model = Net()
     optimizer = torch.optim.AdamW(model.parameters(), foreach=True)

@@ -5,7 +5,7 @@ from collections import OrderedDict, UserDict, namedtuple
 import pytest
 import torch
 
-from autotune.probe.what_ifs.batch_copies import cloned, narrowed, resized, shallow
+from autotune.probe.what_ifs.batch_copies import cloned, narrowed, resized, shallow, with_length, with_samples
 
 Pair = namedtuple("Pair", ["x", "y"])
 
@@ -139,3 +139,21 @@ def test_narrowed_cuts_what_is_as_wide_as_the_batch():
     }
     assert narrow["name"] == "a"
     assert batch["input_ids"].shape == (4, 3)
+
+
+@pytest.mark.parametrize("count", [1, 2, 3, 4, 7])
+def test_a_batch_of_any_number_of_samples_has_those_in_turns(count):
+    batch = {"ids": torch.arange(6).reshape(3, 2), "texts": ["a", "b", "c"], "scale": torch.tensor(2.0), "name": "x"}
+    other = with_samples(batch, 3, count)
+    assert other["ids"].tolist() == [[[0, 1], [2, 3], [4, 5]][index % 3] for index in range(count)]
+    assert other["texts"] == [["a", "b", "c"][index % 3] for index in range(count)]
+    assert (other["scale"], other["name"]) == (2.0, "x")
+    assert batch["ids"].shape == (3, 2)
+
+
+@pytest.mark.parametrize("length", [1, 2, 5])
+def test_sequences_of_any_length_are_cut_or_repeated(length):
+    batch = (torch.arange(6).reshape(3, 2), torch.arange(3))
+    ids, labels = with_length(batch, 2, length)
+    assert ids[1].tolist() == [[2, 3][index % 2] for index in range(length)]
+    assert labels.tolist() == [0, 1, 2]

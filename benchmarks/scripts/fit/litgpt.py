@@ -1,0 +1,148 @@
+"""LitGPT's finetune/lora.py of October 2023: low-rank additions to queries and values, bf16-true, losses in chunks.
+
+Written from its lit_gpt/model.py and lit_gpt/lora.py, for the models of its resource tables.
+"""
+
+from __future__ import annotations
+
+import argparse
+
+import torch
+from torch import nn
+from torch.nn import functional as F  # noqa: N812
+from torch.utils.data import DataLoader
+
+# layers, width, heads, intermediate, vocabulary, share of a head that rotates, is of Llama's kind, parallel, biases
+MODELS = {
+    "phi-1.5": (24, 2048, 32, 8192, 51200, 0.5, False, True, True),
+    "stablelm-3b": (16, 4096, 32, 16384, 50688, 0.25, False, True, True),
+    "llama-2-7b": (32, 4096, 32, 11008, 32000, 1.0, True, False, False),
+    "llama-2-13b": (40, 5120, 40, 13824, 32000, 1.0, True, False, False),
+}
+parser = argparse.ArgumentParser()
+parser.add_argument("--model", choices=MODELS, required=True)
+parser.add_argument("--batch", type=int, default=1)
+parser.add_argument("--tokens", type=int, required=True)
+args = parser.parse_args()
+LAYERS, WIDTH, HEADS, INNER, VOCABULARY, ROTATES, IS_LLAMA, IS_PARALLEL, HAS_BIAS = MODELS[args.model]
+HEAD = WIDTH // HEADS
+RANK = 8
+
+
+class RMSNorm(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.weight = nn.Parameter(torch.ones(WIDTH))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        mean = torch.mean(x * x, dim=-1, keepdim=True)
+        return self.weight * (x * torch.rsqrt(mean + 1e-5))
+
+
+class Qkv(nn.Module):
+    """The projection of queries, keys and values, with low-rank additions to the first and the last."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.linear = nn.Linear(WIDTH, 3 * WIDTH, bias=HAS_BIAS)
+        self.lora_a = nn.Parameter(torch.zeros(2 * RANK, WIDTH))
+        self.lora_b = nn.Parameter(torch.zeros(2 * WIDTH, RANK))
+        places = torch.arange(3 * WIDTH).view(HEADS, 3, HEAD)[:, (0, 2)].reshape(-1)
+        self.register_buffer("places", places, persistent=False)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        after = F.linear(F.dropout(x, 0.05), self.lora_a)
+        after = F.conv1d(after.transpose(-2, -1), self.lora_b.unsqueeze(-1), groups=2).transpose(-2, -1)
+        padded = x.new_zeros((x.shape[0] * x.shape[1], 3 * WIDTH))
+        padded = padded.index_copy(1, self.places, after.reshape(-1, 2 * WIDTH))
+        return self.linear(x) + padded.view(*x.shape[:-1], 3 * WIDTH) * 2.0
+
+
+class Attention(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.attn, self.proj = Qkv(), nn.Linear(WIDTH, WIDTH, bias=HAS_BIAS)
+
+    def forward(self, x: torch.Tensor, cos: torch.Tensor, sin: torch.Tensor) -> torch.Tensor:
+        size, length, _ = x.shape
+        qkv = self.attn(x).view(size, length, HEADS, 3, HEAD).permute(0, 2, 3, 1, 4)
+        query, key, value = (each.reshape(size, -1, length, HEAD) for each in qkv.split((1, 1, 1), dim=2))
+        part = cos.shape[-1]
+        query = torch.cat((rotated(query[..., :part], cos, sin), query[..., part:]), dim=-1)
+        key = torch.cat((rotated(key[..., :part], cos, sin), key[..., part:]), dim=-1)
+        out = F.scaled_dot_product_attention(query, key, value, is_causal=True)
+        return self.proj(out.transpose(1, 2).reshape(size, length, WIDTH))
+
+
+def rotated(x: torch.Tensor, cos: torch.Tensor, sin: torch.Tensor) -> torch.Tensor:
+    first, second = x[..., : x.shape[-1] // 2], x[..., x.shape[-1] // 2 :]
+    return ((x * cos) + (torch.cat((-second, first), dim=-1) * sin)).type_as(x)
+
+
+class Mlp(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.fc_1 = nn.Linear(WIDTH, INNER, bias=HAS_BIAS)
+        self.fc_2 = nn.Linear(WIDTH, INNER, bias=HAS_BIAS) if IS_LLAMA else None
+        self.proj = nn.Linear(INNER, WIDTH, bias=HAS_BIAS)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.proj(F.silu(self.fc_1(x)) * self.fc_2(x) if self.fc_2 is not None else F.gelu(self.fc_1(x)))
+
+
+class Block(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        norm = RMSNorm if IS_LLAMA else lambda: nn.LayerNorm(WIDTH)
+        # phi has one norm for both branches.
+        self.norm_1, self.norm_2 = norm(), None if args.model == "phi-1.5" else norm()
+        self.attn, self.mlp = Attention(), Mlp()
+
+    def forward(self, x: torch.Tensor, cos: torch.Tensor, sin: torch.Tensor) -> torch.Tensor:
+        before = self.norm_1(x)
+        inner = self.attn(before, cos, sin)
+        if IS_PARALLEL:
+            return self.mlp(before if self.norm_2 is None else self.norm_2(x)) + inner + x
+        x = inner + x
+        return self.mlp(self.norm_2(x)) + x
+
+
+class Model(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.wte = nn.Embedding(VOCABULARY, WIDTH)
+        self.layers = nn.ModuleList([Block() for _ in range(LAYERS)])
+        self.last = RMSNorm() if IS_LLAMA else nn.LayerNorm(WIDTH)
+        self.lm_head = nn.Linear(WIDTH, VOCABULARY, bias=args.model == "phi-1.5")
+        angles = torch.outer(torch.arange(args.tokens).float(), torch.ones(int(ROTATES * HEAD) // 2)).repeat(1, 2)
+        self.register_buffer("cos", angles.cos(), persistent=False)
+        self.register_buffer("sin", angles.sin(), persistent=False)
+
+    def forward(self, ids: torch.Tensor) -> list[torch.Tensor]:
+        x = self.wte(ids)
+        for layer in self.layers:
+            x = layer(x, self.cos, self.sin)
+        return [self.lm_head(each) for each in self.last(x).split(128, dim=1)]
+
+
+def loss_in_chunks(logits: list[torch.Tensor], targets: torch.Tensor) -> torch.Tensor:
+    parts = [each.reshape(-1, each.size(-1)) for each in logits]
+    wanted = [each.reshape(-1) for each in targets.split(128, dim=1)]
+    losses = [
+        F.cross_entropy(one, each, ignore_index=-1, reduction="none") for one, each in zip(parts, wanted, strict=True)
+    ]
+    return torch.cat(losses).mean()
+
+
+torch.set_default_dtype(torch.bfloat16)
+model = Model().cuda()
+for name, parameter in model.named_parameters():
+    parameter.requires_grad_("lora" in name)
+optimizer = torch.optim.AdamW([each for each in model.parameters() if each.requires_grad], lr=3e-4, weight_decay=0.01)
+for ids in DataLoader(torch.randint(0, VOCABULARY, (64, args.tokens + 1)), batch_size=args.batch):
+    ids = ids.cuda()
+    logits = model(ids[:, :-1])
+    logits[-1] = logits[-1][..., :-1, :]
+    loss_in_chunks(logits, ids[:, 1:-1]).backward()
+    optimizer.step()
+    optimizer.zero_grad()
