@@ -5,6 +5,8 @@ It stands where the what-if probes stand: the hooks ask it for batches and tell 
 
 from __future__ import annotations
 
+import functools
+
 from .. import clock, ending
 from ..what_ifs.batch_copies import shallow, with_length, with_samples
 from . import cuda_operators, pretended_cuda
@@ -98,6 +100,7 @@ class PlannedSteps:
         modes: list[Any] = [self._parameters.mode, ledger.mode()]
         for mode in modes:  # the last one sees an operator first
             mode.__enter__()
+            self._session.patches.on_restore(functools.partial(mode.__exit__, None, None, None))
         self._take(module)
         ledger.start_step()
         self._variants = [{}]

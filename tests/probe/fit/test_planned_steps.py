@@ -1,0 +1,113 @@
+"""A session that plans: the script's own loop, on tensors without memory, at the sizes that were asked for."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from torch import nn
+from torch.utils.data import DataLoader, TensorDataset
+
+from autotune.collect.request import FitPlan
+
+
+class Ended(BaseException):
+    """Stands for the end of the process."""
+
+
+@pytest.fixture
+def planned(attach, monkeypatch):
+    """planned(*sizes, lengths): a session for these; it ends by Ended."""
+    from autotune.probe import ending
+
+    def leave(session):
+        session.ended = True
+        session.recorder.on = False
+        session.told = session.plan.row()
+        raise Ended
+
+    monkeypatch.setattr(ending, "leave", leave)
+
+    def make(*sizes, lengths=()):
+        return attach(fit=FitPlan("NVIDIA A100-SXM4-80GB", 80 * 2**30, (8, 0), sizes, lengths))
+
+    return make
+
+
+def train(batch_size=4, accumulate=1, steps=50):
+    model = nn.Sequential(nn.Embedding(50, 64), nn.Linear(64, 50))
+    optimizer = torch.optim.AdamW(model.parameters())
+    loader = DataLoader(TensorDataset(torch.randint(0, 50, (400, 16))), batch_size=batch_size)
+    for index, (ids,) in enumerate(loader):
+        if index == steps:
+            return
+        nn.functional.cross_entropy(model(ids.cuda()).flatten(0, 1), ids.cuda().flatten()).backward()
+        if index % accumulate == accumulate - 1:
+            optimizer.step()
+            optimizer.zero_grad()
+
+
+def sizes(session):
+    return [(row["samples"], row["length"], row["micro_batches"]) for row in session.plan.row()["steps"]]
+
+
+def test_every_size_gets_a_step(planned):
+    session = planned(80, 20)
+    with pytest.raises(Ended):
+        train(batch_size=40)
+    assert sizes(session) == [(40, 16, 1), (80, 16, 1), (20, 16, 1)]
+    peaks = [row["peaks"]["forward and backward"]["parts"]["rest"] for row in session.plan.rows]
+    assert peaks[1] == pytest.approx(2 * peaks[0], rel=0.1)
+    assert peaks[2] == pytest.approx(peaks[0] / 2, rel=0.1)
+
+
+def test_without_a_wish_twice_the_own_size_is_tried(planned):
+    session = planned()
+    with pytest.raises(Ended):
+        train()
+    assert sizes(session) == [(4, 16, 1), (8, 16, 1)]
+
+
+def test_other_lengths_are_tried_at_each_size(planned):
+    session = planned(4, 8, lengths=(32,))
+    with pytest.raises(Ended):
+        train()
+    assert sizes(session) == [(4, 16, 1), (8, 16, 1), (4, 32, 1), (8, 32, 1)]
+
+
+def test_micro_batches_of_a_step_are_counted(planned):
+    session = planned(8)
+    with pytest.raises(Ended):
+        train(accumulate=3)
+    assert sizes(session) == [(4, 16, 3), (8, 16, 3)]
+
+
+def test_the_parts_are_told_apart_once_the_state_is_there(planned):
+    session = planned()
+    with pytest.raises(Ended):
+        train()
+    parameters = 4 * (50 * 64 + 64 * 50 + 50)
+    parts = session.plan.rows[0]["peaks"]["optimizer"]["parts"]
+    assert (parts["weights"], parts["gradients"]) == (parameters, parameters)
+    assert parts["optimizer"] == pytest.approx(2 * parameters, rel=0.01)
+    assert session.told["outside_layers_bytes"] == 0
+    assert session.told["largest_layer_bytes"] == 4 * (64 * 50 + 50)
+
+
+def test_a_script_that_ends_early_leaves_the_steps_that_it_made(planned):
+    session = planned(8)
+    train(steps=2)
+    assert sizes(session) == [(4, 16, 1)]
+    assert session.plan.row()["began"]
+
+
+def test_a_script_that_never_trains_has_not_begun(planned):
+    session = planned()
+    nn.Linear(2, 2).eval()(torch.zeros(1, 2))
+    assert session.plan.row() == {
+        "steps": [],
+        "made_up": [],
+        "breaks": [],
+        "began": False,
+        "largest_layer_bytes": None,
+        "outside_layers_bytes": None,
+    }
