@@ -183,7 +183,9 @@ def llama(*, checkpointing: bool = False, dtype: torch.dtype = torch.float32) ->
 def t5() -> Any:
     from transformers import T5Config, T5ForConditionalGeneration
 
-    config = T5Config(vocab_size=8000, d_model=256, d_ff=1024, num_layers=2, num_heads=8, d_kv=32)
+    config = T5Config(
+        vocab_size=8000, d_model=256, d_ff=1024, num_layers=2, num_heads=8, d_kv=32, decoder_start_token_id=0
+    )
     return T5ForConditionalGeneration(config), tokens(4, 64, 8000), of_transformers
 
 

@@ -34,6 +34,7 @@ config = BertConfig(
     hidden_size=1024, num_hidden_layers=24, num_attention_heads=16, intermediate_size=4096, num_labels=2
 )
 model = AutoModelForSequenceClassification.from_config(config, attn_implementation="eager")
+torch.optim.AdamW.__init__ = functools.partialmethod(torch.optim.AdamW.__init__, foreach=False)
 torch.nn.Module.zero_grad = functools.partialmethod(torch.nn.Module.zero_grad, set_to_none=False)
 arguments = TrainingArguments(
     output_dir="tmp",
@@ -43,6 +44,5 @@ arguments = TrainingArguments(
     fp16=args.fp16,
     report_to="none",
     optim="adafactor" if args.adafactor else "adamw_torch",
-    optim_args=None if args.adafactor else "foreach=False",
 )
 Trainer(model=model, args=arguments, train_dataset=Random()).train()
