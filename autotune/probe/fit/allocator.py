@@ -32,11 +32,10 @@ class Block:
 
 
 class Allocator:
-    """Bytes that are `allocated` now (whole blocks) and `reserved` from the driver, with the peaks of both."""
+    """Bytes that are `allocated` now (whole blocks) and `reserved` from the driver, with the peak of the latter."""
 
     def __init__(self) -> None:
-        self.allocated = self.reserved = 0
-        self.peak_allocated = self.peak_reserved = 0
+        self.allocated = self.reserved = self.peak_reserved = 0
         self._blocks: dict[int, Block] = {}
         self._free: dict[bool, list[tuple[int, int]]] = {True: [], False: []}
         self._by_number: dict[int, Block] = {}
@@ -52,7 +51,6 @@ class Allocator:
             self._split(block, size, is_small)
         self._blocks[key] = block
         self.allocated += block.size
-        self.peak_allocated = max(self.peak_allocated, self.allocated)
 
     def free(self, key: int) -> None:
         """Take back what was given out under `key`."""
@@ -133,8 +131,8 @@ def _merge(block: Block, neighbour: Block) -> None:
 def peak_reserved(live: Iterable[tuple[int, int]], changes: list[tuple[int, int]]) -> int:
     """Bytes that the driver gives at most while `changes` happen, on top of what is `live` before them.
 
-    Both are (key, bytes); a change of 0 bytes frees its key. They happen twice, where they leave the keys as they were
-    it it is two steps: the first one leaves holes that the second one fills.
+    Both are (key, bytes); a change of 0 bytes frees its key. Where the changes leave the keys as they were they happen
+    twice, as two steps: the first one leaves holes that the second one fills.
     """
     allocator = Allocator()
     start = dict(live)
