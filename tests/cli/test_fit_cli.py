@@ -96,6 +96,23 @@ def test_a_script_that_fails_by_itself_exits_with_3(script, capfd):
     assert "exit code 7" in capfd.readouterr().err
 
 
+@pytest.mark.train
+def test_a_stored_diagnosis_answers_from_its_memory_budget(tmp_path, monkeypatch, capfd):
+    monkeypatch.chdir(tmp_path)
+    # A script of the host: nothing pretends to be a card when it is diagnosed.
+    text = SCRIPT.format(width=64, before="pass").replace('torch.device("cuda")', 'torch.device("cpu")')
+    (tmp_path / "train.py").write_text(
+        text.replace("y.cuda()", "y").replace('torch.autocast("cuda"', 'torch.autocast("cpu"')
+    )
+    assert run(["diagnose", "--quiet", "--no-lock", "--no-what-ifs", "--steps", "2", "--warmup", "1", "train.py"]) == 0
+    capfd.readouterr()
+    code, found = answer(capfd, "--load", "last", "--on", "t4", "--batch", "8,80")
+    assert (code, found["basis"], found["cards"][0]["largest_micro_batch"]) == (0, "memory budget", None)
+    measured, larger = found["cards"][0]["sizes"]
+    assert larger["high_bytes"] > measured["high_bytes"] and larger["low_bytes"] == measured["low_bytes"]
+    assert measured["step_ms"] is None
+
+
 def test_words_that_mean_nothing_are_refused(script, capfd):
     assert run(["fit", "--on", "gtx1", script()]) == 2
     assert run(["fit", "--batch", "0", script()]) == 2
