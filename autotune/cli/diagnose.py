@@ -59,7 +59,7 @@ def _progress(context: click.Context, parameter: click.Parameter, text: str | No
 @click.option("--after", type=click.IntRange(min=0), default=0, help="Skip this many steps before the warm-up.")
 @click.option("--time-limit", type=float, default=180.0, show_default=True, help=TIME_LIMIT)
 @click.option("--startup-limit", type=float, default=1800.0, show_default=True, help=STARTUP_LIMIT)
-@click.option("--keep-going", is_flag=True, help="Detach the probe after the window and let training finish.")
+@click.option("--keep-going", is_flag=True, help="Report when the window is over, and let training go on untouched.")
 @click.option("--no-what-ifs", is_flag=True, help="Stop after the window, without what-if probes.")
 @options.price
 @click.option("--at", callback=_progress, metavar="PROGRESS", help=AT)
@@ -90,10 +90,14 @@ def command(command: tuple[str, ...], **given: Any) -> None:
     elif given["load"] is not None:
         report = load(given["load"], cwd=Path.cwd(), price=given["price"], asked=outlook)
     else:
-        report = _measure(command, outlook, given)
+        if _measure(command, outlook, given).run.outcome in FAILED:
+            raise SystemExit(ScriptError.exit_code)
+        return
+    _print(report, given)
+
+
+def _print(report: Report, given: Mapping[str, Any]) -> None:
     show(render("diagnose", report, given["format_"], colour=has_colour(given["output"])), given["output"])
-    if given["load"] is None and not given["traces"] and report.run.outcome in FAILED:
-        raise SystemExit(ScriptError.exit_code)
 
 
 def _read_traces(command: tuple[str, ...], outlook: OutlookRequest, given: Mapping[str, Any]) -> Report:
@@ -122,6 +126,7 @@ def _outlook_request(given: Mapping[str, Any]) -> OutlookRequest:
 
 
 def _measure(command: tuple[str, ...], outlook: OutlookRequest, given: Mapping[str, Any]) -> Report:
+    """Measure, and print the report: with --keep-going that is while training goes on."""
     request = Request(
         steps=given["steps"],
         warmup=given["warmup"],
@@ -152,13 +157,18 @@ def _measure(command: tuple[str, ...], outlook: OutlookRequest, given: Mapping[s
                 is_announced = True
             live.update(status)
 
+        def publish(report: Report) -> None:
+            live.close()
+            _print(report, given)
+
         with explain_misplaced_options(command, quiet=given["quiet"]):
-            return diagnose(asked, show_status, cwd=Path.cwd())
+            return diagnose(asked, show_status, cwd=Path.cwd(), publish=publish)
 
 
 def _announcement(request: Request) -> str:
     """What will happen to the job, before it starts."""
-    after = "the probe detaches after" if request.keep_going else "the job will be stopped after"
     steps = f"{request.steps} steps" if request.steps else f"about {DEFAULT_STEPS} steps"
-    replays = " and a few replays of them" if request.what_ifs and not request.keep_going else ""
-    return f"autotune: {after} {steps}{replays}."
+    if request.keep_going:
+        return f"autotune: the probe detaches after {steps} and reports; training goes on."
+    replays = " and a few replays of them" if request.what_ifs else ""
+    return f"autotune: the job will be stopped after {steps}{replays}."

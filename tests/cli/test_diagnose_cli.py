@@ -20,7 +20,7 @@ def asked(monkeypatch):
         seen.append(asked)
         raise UsageError("far enough")
 
-    def diagnose(options, show, *, cwd):
+    def diagnose(options, show, *, cwd, publish):
         seen.append(options.asked)
         raise UsageError("far enough")
 

@@ -76,7 +76,7 @@ def _stop(report: Report) -> str:
     if run.traces:
         return f"Read from {_traces(run)}: nothing was run. A profiler slows the host: idle shares are upper bounds."
     if run.kept_going:
-        return "The probe detached after the window; training continued and saved as usual."
+        return "The probe detached after the window; training goes on, and saves and logs as usual."
     stopped = ""
     if run.outcome in ("completed", "timed_out", "interrupted"):
         replays = "; it then replayed some of them, so its later output is not training" if run.replayed else ""

@@ -46,7 +46,7 @@ def test_cost(given: dict[str, Any], price: float | None, expected: str) -> None
         ("raised", {"redirected": ("out",)},
          "Its saves, pushes and logs were redirected or blocked: your files are unchanged."),
         ("completed", {"kept_going": True},
-         "The probe detached after the window; training continued and saved as usual."),
+         "The probe detached after the window; training goes on, and saves and logs as usual."),
     ],
 )  # fmt: skip
 def test_the_stop_line(outcome: str, given: dict[str, Any], expected: str) -> None:
