@@ -17,7 +17,7 @@ PACKAGES = {
 }
 """The packages of the extra, by the module of each that is imported."""
 
-ELSEWHERE = "Here work: check, explain, rules, apply --diff, and diagnose --load of a run that was measured elsewhere."
+ELSEWHERE = "Here work: check, explain, rules, apply --diff, and report of a run that was measured elsewhere."
 
 
 def check() -> None:

@@ -43,6 +43,7 @@ VERBS = {
     "diagnose": Verb(
         "autotune.cli.diagnose:command", "Profile a few steps of a script and report where the time goes."
     ),
+    "report": Verb("autotune.cli.report:command", "Report on a stored run, in any format."),
     "explain": Verb("autotune.cli.explain:command", "Explain a rule: its condition, its reason and its advice."),
     "apply": Verb("autotune.cli.apply:command", "Write the last diagnosis' changes into your files."),
     "verify": Verb(

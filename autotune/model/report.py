@@ -423,8 +423,11 @@ class Report(Struct, frozen=True):
     patch: str = ""
     """The patch file that `autotune apply` takes; "" when there is nothing to change."""
 
+    diff: str = ""
+    """What `apply` writes unasked, as a unified diff without the lines around the changed ones; "" for nothing."""
+
     name: str = "last"
-    """What `--load` and `apply` call its run."""
+    """What `report` and `apply` call its run."""
 
     calibration: str = ""
     """How often earlier predictions on this machine held, in words; "" before the first verified one."""

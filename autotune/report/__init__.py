@@ -16,6 +16,7 @@ RENDERERS = {
     "diagnose": {
         "text": "autotune.report.text.diagnose",
         "json": "autotune.report.json.diagnose",
+        "markdown": "autotune.report.markdown.diagnose",
     },
     "check": {
         "text": "autotune.report.text.check",
@@ -31,10 +32,12 @@ RENDERERS = {
     "tune": {
         "text": "autotune.report.text.tune",
         "json": "autotune.report.json.tune",
+        "markdown": "autotune.report.markdown.tune",
     },
     "verify": {
         "text": "autotune.report.text.verify",
         "json": "autotune.report.json.verify",
+        "markdown": "autotune.report.markdown.verify",
     },
     "apply": {
         "text": "autotune.report.text.apply",

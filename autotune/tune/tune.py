@@ -103,6 +103,7 @@ def tune(options: TuneOptions, observer: TuneObserver, *, cwd: Path, environ: Ma
         probes_s=probes_s,
         beyond=tuple(search_result.beyond(report, tuned.space)),
         diagnosed=run.diagnosed,
+        day=time.strftime("%Y-%m-%d", time.gmtime()),
         price_per_hour=options.price,
     )
 
@@ -121,7 +122,7 @@ def _diagnose_or_resume(
         raise ScriptError(
             f"it does not run as it is: {report.run.error or report.run.outcome}",
             where=options.words[0],
-            to_do="`autotune diagnose --load last` says more. Make it run, then tune it.",
+            to_do="`autotune report last` says more. Make it run, then tune it.",
         )
     run = runs.new(root, options.words, asked, options.study)
     run = replace(run, diagnosed=Path(report.run.folder).name)

@@ -103,7 +103,8 @@ def verify(
         tried = _resume(runner, trial, known, ends_at)
         place.save(replace(known, resume=tried))
         notes = (*verified.notes, *filter(None, [place.why_not]))
-        return replace(verified, resume=tried, notes=notes, seconds=time.monotonic() - began)
+        day = time.strftime("%Y-%m-%d", time.gmtime())
+        return replace(verified, resume=tried, notes=notes, seconds=time.monotonic() - began, day=day)
 
 
 def _sides(options: VerifyOptions, root: Path, cwd: Path) -> tuple[Sides, str]:

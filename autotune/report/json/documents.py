@@ -966,7 +966,7 @@ class TuneDocument(TypedDict):
     """What the diagnosis recommends of settings that were not searched; speedups are of the step before any change."""
 
     diagnosed: str | None
-    """The run that `diagnose --load` shows."""
+    """The run that `autotune report` shows."""
 
     stopped: str
     spent_s: float

@@ -14,14 +14,15 @@ def lines(report: Report, width: int) -> list[StyledLine]:
     return [
         *paragraph("Already right", ", ".join(coverage.right), width),
         *paragraph("Would not help", ", ".join(coverage.useless), width),
-        *paragraph("Not looked at", _not_looked_at(report), width),
+        *paragraph("Not looked at", "; ".join(not_looked_at(report)), width),
     ]
 
 
-def _not_looked_at(report: Report) -> str:
+def not_looked_at(report: Report) -> list[str]:
+    """Topics with the reason that they share."""
     if report.run.traces and not report.run.command:
-        return "what a trace does not tell: the model, settings and code, padding, memory, saves and evaluations"
-    return "; ".join(by_reason(report.coverage.not_looked_at))
+        return ["what a trace does not tell: the model, settings and code, padding, memory, saves and evaluations"]
+    return by_reason(report.coverage.not_looked_at)
 
 
 def by_reason(topics: Iterable[tuple[str, str]]) -> list[str]:
