@@ -10,6 +10,7 @@ from msgspec import Struct, field
 from autotune.model.evidence import Evidence, Value
 from autotune.model.finding import Evaluation, Recommendation
 from autotune.model.outlook import Outlook
+from autotune.model.window_detail import WindowDetail
 
 RANK_WAIT = "rank_wait"
 COMMUNICATION = "communication"
@@ -446,6 +447,9 @@ class Report(Struct, frozen=True):
 
     devices: tuple[DeviceProfile, ...] = ()
     """Of each rank whose device was profiled, by rank."""
+
+    detail: WindowDetail = field(default_factory=WindowDetail)
+    """Of the first rank."""
 
     @property
     def device(self) -> DeviceProfile | None:

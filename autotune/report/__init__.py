@@ -17,6 +17,7 @@ RENDERERS = {
         "text": "autotune.report.text.diagnose",
         "json": "autotune.report.json.diagnose",
         "markdown": "autotune.report.markdown.diagnose",
+        "html": "autotune.report.html.diagnose",
     },
     "check": {
         "text": "autotune.report.text.check",
@@ -33,11 +34,13 @@ RENDERERS = {
         "text": "autotune.report.text.tune",
         "json": "autotune.report.json.tune",
         "markdown": "autotune.report.markdown.tune",
+        "html": "autotune.report.html.tune",
     },
     "verify": {
         "text": "autotune.report.text.verify",
         "json": "autotune.report.json.verify",
         "markdown": "autotune.report.markdown.verify",
+        "html": "autotune.report.html.verify",
     },
     "apply": {
         "text": "autotune.report.text.apply",

@@ -13,9 +13,18 @@ from tuned_builders import kept, tuned
 from verified_builders import verified
 
 from autotune.model.evidence import Location
-from autotune.model.report import Coverage, Frame, HotLine, HotModule, LineTable, Report
+from autotune.model.report import Coverage, Frame, HotLine, HotModule, LineTable, Rank, Report
 from autotune.model.tuned import Space
 from autotune.model.verified import Estimate, LossComparison, LossVerdict, Memory, Verdict
+from autotune.model.window_detail import (
+    Lane,
+    LaneSpan,
+    LengthBin,
+    Lengths,
+    Timeline,
+    WindowDetail,
+    WorkerCount,
+)
 
 DIFF = """--- a/sft.yaml
 +++ b/sft.yaml
@@ -40,7 +49,27 @@ def full() -> Report:
         0.8,
     )
     made = report_cases.outlook()
-    return replace(made, diff=DIFF, step=replace(made.step, lines=lines))
+    ranks = tuple(
+        Rank(number, 3620.0, own, "whole", {"data_wait": own / 10, "forward": own / 2}, wait_ms=3600.0 - own)
+        for number, own in enumerate((3000.0, 3400.0))
+    )
+    return replace(made, diff=DIFF, step=replace(made.step, lines=lines), ranks=ranks, detail=detail())
+
+
+def detail() -> WindowDetail:
+    """Three steps of 10 ms in four lanes, 20 lengths, up to two workers."""
+    host = [(at, at + 4.0, "data_wait", "") for at in (0.0, 10.0, 20.0)]
+    host += [(at + 4.0, at + 10.0, "forward", "") for at in (0.0, 10.0, 20.0)]
+    lanes = {
+        "host": sorted(host),
+        "device": [(5.0, 9.0, "busy", ""), (16.0, 19.0, "busy", "")],
+        "your lines": [(4.0, 9.0, "line", "model.py:58 (forward)")],
+        "loader worker 0": [(0.0, 9.0, "worker", "")],
+    }
+    made = tuple(Lane(name, tuple(LaneSpan(*span) for span in spans)) for name, spans in lanes.items())
+    bins = (LengthBin(1, 10, 5), LengthBin(11, 20, 15), LengthBin(21, 30, 0))
+    counts = (WorkerCount(0, 30.0, 12.0, is_now=True), WorkerCount(1, 18.0, 13.0), WorkerCount(2, 17.5, None))
+    return WindowDetail(Timeline(30.0, (10.0, 20.0, 30.0), made, True), Lengths(bins, 32, 0.4), counts)
 
 
 def unverifiable() -> Any:

@@ -11,7 +11,7 @@ from autotune.model.report import Report, Step
 from autotune.outlet import clean
 from autotune.report import advice, efficiency, expectation, machine, next_commands, progress_bar, stages
 from autotune.report.gains import decisions, questions, ready_to_apply, speedup
-from autotune.report.note import checklist, details, parts, step_bars
+from autotune.report.note import ahead, checklist, details, parts, step_bars
 from autotune.report.note.blocks import (
     Block,
     Bullets,
@@ -26,7 +26,7 @@ from autotune.report.note.blocks import (
     Table,
     Text,
 )
-from autotune.report.text import coverage, device_options, failure, footer, restart_advice, verdict
+from autotune.report.text import coverage, failure, footer, restart_advice, verdict
 from autotune.report.units import duration, money, step_time
 
 LONGEST_TITLE = 60
@@ -63,7 +63,7 @@ def _blocks(report: Report) -> Iterator[Block]:
     if measured := ", ".join(efficiency.parts(report)):
         yield Paragraph(measured, "Throughput")
     yield from _before_and_after(report)
-    yield from _running_job(report)
+    yield from ahead.sections(report)
     yield from _changes(report)
     if report.step is not None:
         yield from details.sections(report, report.step)
@@ -118,16 +118,6 @@ def _stage_table(found: Sequence[stages.Stage], report: Report, step: Step) -> T
             )
         )
     return Table(columns, tuple(rows), tuple(range(1, len(columns))))
-
-
-def _running_job(report: Report) -> Iterator[Block]:
-    """What was asked for beside: restart or finish, other devices."""
-    asked = restart_advice.restart_lines(report, parts.WIDE)
-    if asked:
-        yield Section("Restart or finish", tuple(Paragraph(line.text.strip()) for line in asked))
-    options = device_options.lines(report, parts.WIDE)
-    if options:
-        yield Section("Other devices", tuple(Paragraph(line.text.strip()) for line in options))
 
 
 def _changes(report: Report) -> Iterator[Block]:
