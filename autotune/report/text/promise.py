@@ -31,8 +31,6 @@ def sentence(found: Promise) -> str:
     if found.result == "broken":
         return f"Slower than expected after {numbers}: {shown} ({expected}). Run autotune diagnose again."
     if found.result == "as_before":
-        return (
-            f"Not faster than before {numbers}: {shown} ({expected}). The changes are not in that job, or without effect: then "
-            "run autotune diagnose again."
-        )
+        absent = "They are not in that job, or without effect: then run autotune diagnose again."
+        return f"Not faster than before {numbers}: {shown} ({expected}). {absent}"
     return f"The line is of another run, or its bar counts something else: {shown} ({expected})."
