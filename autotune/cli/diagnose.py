@@ -13,7 +13,7 @@ import click
 
 from autotune.cli import options
 from autotune.cli.outlook_options import outlook, outlook_request
-from autotune.cli.output import has_colour, show
+from autotune.cli.output import columns, has_colour, show
 from autotune.cli.script_command import explain_misplaced_options
 from autotune.collect import Request, Status
 from autotune.collect.request import DEFAULT_STEPS, LEAST_WINDOW_S
@@ -53,6 +53,7 @@ OF_A_RUN = ("steps", "warmup", "after", "keep_going", "no_what_ifs")
 @options.python()
 @options.format_of("diagnose")
 @options.output
+@options.verbose
 @click.option("--trace", "traces", multiple=True, type=PATH, metavar="FILE_OR_FOLDER...", help=TRACE)
 @options.no_lock
 @options.quiet
@@ -69,7 +70,16 @@ def command(command: tuple[str, ...], **given: Any) -> None:
     """
     asked = outlook_request(given)
     report = _read_traces(command, asked, given) if given["traces"] else _measure(command, asked, given)
-    show(render("diagnose", report, given["format_"], colour=has_colour(given["output"])), given["output"])
+    output = given["output"]
+    text = render(
+        "diagnose",
+        report,
+        given["format_"],
+        colour=has_colour(output),
+        width=columns(output),
+        verbose=given["verbose"],
+    )
+    show(text, output)
     if not given["traces"] and report.run.outcome in FAILED:
         raise SystemExit(ScriptError.exit_code)
 

@@ -9,7 +9,7 @@ import click
 
 from autotune.cli import options
 from autotune.cli.outlook_options import outlook, outlook_request
-from autotune.cli.output import has_colour, show
+from autotune.cli.output import columns, has_colour, show
 from autotune.diagnose.diagnose import load
 from autotune.report import render
 
@@ -18,6 +18,7 @@ from autotune.report import render
 @click.argument("run", metavar="[RUN_OR_RECORDING]", default="last")
 @options.format_of("diagnose")
 @options.output
+@options.verbose
 @options.price
 @outlook
 def command(run: str, **given: Any) -> None:
@@ -30,4 +31,13 @@ def command(run: str, **given: Any) -> None:
         autotune report --at "1200/10000 [46:47<5:42:11, 2.33s/it]"
     """
     report = load(run, cwd=Path.cwd(), price=given["price"], asked=outlook_request(given))
-    show(render("diagnose", report, given["format_"], colour=has_colour(given["output"])), given["output"])
+    output = given["output"]
+    text = render(
+        "diagnose",
+        report,
+        given["format_"],
+        colour=has_colour(output),
+        width=columns(output),
+        verbose=given["verbose"],
+    )
+    show(text, output)

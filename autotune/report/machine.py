@@ -12,8 +12,8 @@ _NUM_LIBRARIES = 4
 
 
 def line(report: Report) -> str:
-    """ "1x H100 80 GiB, 16 cores; torch 2.13.0, trl 1.16.0, Python 3.11.9"; "Machine unknown"."""
-    return "; ".join(part for part in (_hardware(report), _software(report)) if part) or "Machine unknown"
+    """ "1x H100 80 GiB, 16 cores; torch 2.13.0, trl 1.16.0, Python 3.11.9"; "unknown"."""
+    return "; ".join(part for part in (_hardware(report), _software(report)) if part) or "unknown"
 
 
 def _hardware(report: Report) -> str:

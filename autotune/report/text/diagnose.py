@@ -11,6 +11,7 @@ from autotune.report.text import (
     device,
     device_options,
     failure,
+    first_screen,
     footer,
     memory,
     promise,
@@ -20,12 +21,9 @@ from autotune.report.text import (
     startup,
     verdict,
 )
-from autotune.report.text.layout import MIN_WIDTH, StyledLine, paragraph, to_text, wrap
+from autotune.report.text.layout import MIN_WIDTH, StyledLine, paragraph, to_text
 
-_SECTIONS = (
-    failure.lines,
-    verdict.lines,
-    run_time.lines,
+_DETAILS = (
     promise.lines,
     restart_advice.lines,
     breakdown.lines,
@@ -39,13 +37,24 @@ _SECTIONS = (
 )
 
 
-def render(report: Report, colour: bool, width: int) -> str:
-    """The report in lines of at most `width` columns (MIN_WIDTH at least)."""
+def render(report: Report, colour: bool, width: int, *, verbose: bool = False) -> str:
+    """The report in lines of at most `width` columns (MIN_WIDTH at least): on the first screen the verdict, the numbers
+    and at most three actions; then the details. `verbose` says of each topic why it was not looked at."""
     width = max(width, MIN_WIDTH)
-    blocks = [wrap(machine.line(report), width)]
-    blocks += [section(report, width) for section in _SECTIONS]
-    blocks.append([*memory.lines(report, width), *coverage.lines(report, width), *footer.lines(report, width)])
-    blocks.append([*footer.next_lines(report, width), *_expected(report, width)])
+    blocks = [
+        failure.lines(report, width),
+        verdict.lines(report, width),
+        [*first_screen.numbers(report, width), *run_time.lines(report, width)],
+        first_screen.actions(report, width),
+        paragraph("Machine", machine.line(report), width),
+        *(section(report, width) for section in _DETAILS),
+        [
+            *memory.lines(report, width),
+            *coverage.lines(report, width, verbose=verbose),
+            *footer.lines(report, width),
+        ],
+        [*footer.next_lines(report, width), *_expected(report, width)],
+    ]
     lines = [line for block in blocks if block for line in (StyledLine(""), *block)]
     return to_text(lines[1:], colour, width)
 
