@@ -23,7 +23,7 @@ from autotune import predict
 from autotune.collect import artefacts, lock, stale_runs
 from autotune.diagnose import diagnose
 from autotune.errors import ScriptError, UsageError
-from autotune.history import commands, predictions
+from autotune.history import commands, predictions, results
 from autotune.invocation import invoked
 from autotune.machine import limits
 from autotune.machine.signals import terminate_on_signal
@@ -97,7 +97,7 @@ def tune(options: TuneOptions, observer: TuneObserver, *, cwd: Path, environ: Ma
     command = commands.StoredCommand(run.folder.name, options.words, cwd, options.python)
     commands.store(run.folder, command, report.run.command)
     runs.save(run, ended=not tuned.notes)
-    return replace(
+    tuned = replace(
         tuned,
         spent_s=time.monotonic() - began,
         probes_s=probes_s,
@@ -106,6 +106,8 @@ def tune(options: TuneOptions, observer: TuneObserver, *, cwd: Path, environ: Ma
         day=time.strftime("%Y-%m-%d", time.gmtime()),
         price_per_hour=options.price,
     )
+    results.save_search(run.folder, tuned)
+    return tuned
 
 
 def _diagnose_or_resume(

@@ -25,6 +25,7 @@ def asked(monkeypatch):
         raise UsageError("far enough")
 
     monkeypatch.setattr("autotune.cli.report.load", load)
+    monkeypatch.setattr("autotune.cli.report.artefacts.resolve", lambda name, cwd: cwd / name)
     monkeypatch.setattr("autotune.cli.diagnose.diagnose", diagnose)
     return seen
 
