@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import sys
 from pathlib import Path
 
@@ -12,6 +13,17 @@ from autotune.errors import UsageError
 def has_colour(output: Path | None = None) -> bool:
     """Whether the reader sees colours: on a terminal, unless NO_COLOR is set."""
     return output is None and sys.stdout.isatty() and not os.environ.get("NO_COLOR")
+
+
+WIDTH, WIDEST = 80, 120
+"""Columns of a report that goes to no terminal; longer lines are hard to read."""
+
+
+def columns(output: Path | None = None, default: int = WIDTH) -> int:
+    """The width that the reader has: that of the terminal, else `default`."""
+    if output is not None or not sys.stdout.isatty():
+        return default
+    return min(WIDEST, shutil.get_terminal_size((default, 24)).columns)
 
 
 def show(text: str, output: Path | None = None) -> None:

@@ -314,7 +314,7 @@ def _probe_has_left(folder: Path) -> bool:
 
 
 def write_manifest(collected: Collected, more: Mapping[str, Any]) -> None:
-    """Write run.json: how the measurement went, for --load."""
+    """Write run.json: how the measurement went, for `report`."""
     row = {
         "ended_by": collected.ended_by,
         "exit_code": collected.exit_code,

@@ -27,6 +27,7 @@ from autotune.diagnose import (
     missing_package,
     outcome,
     outlook,
+    patch_diff,
     write_patch,
 )
 from autotune.diagnose.build_report import build_report
@@ -120,6 +121,7 @@ def _report(
     attachments.write(report.evaluation.findings)
     target = construction.PatchTarget(root, measured.folder, cwd, environ)
     report = replace(report, patch=write_patch.write(report, bundle, releases, target))
+    report = replace(report, diff=patch_diff.stored(measured.folder))
     return finish(report, recordings, options.asked, root)
 
 
@@ -147,7 +149,7 @@ def load(
         report = build_report(recordings, known, load_rules(), price, attachments.written_scripts(path))
     except EvidenceError as error:
         raise UsageError(f"it contradicts itself: {error}", where=str(path), to_do="Diagnose again.") from error
-    report = replace(report, patch=write_patch.patch_file(path), name=name)
+    report = replace(report, patch=write_patch.patch_file(path), diff=patch_diff.stored(path), name=name)
     return finish(report, recordings, asked, artefacts.project_root(cwd))
 
 

@@ -16,6 +16,8 @@ RENDERERS = {
     "diagnose": {
         "text": "autotune.report.text.diagnose",
         "json": "autotune.report.json.diagnose",
+        "markdown": "autotune.report.markdown.diagnose",
+        "html": "autotune.report.html.diagnose",
     },
     "check": {
         "text": "autotune.report.text.check",
@@ -31,10 +33,14 @@ RENDERERS = {
     "tune": {
         "text": "autotune.report.text.tune",
         "json": "autotune.report.json.tune",
+        "markdown": "autotune.report.markdown.tune",
+        "html": "autotune.report.html.tune",
     },
     "verify": {
         "text": "autotune.report.text.verify",
         "json": "autotune.report.json.verify",
+        "markdown": "autotune.report.markdown.verify",
+        "html": "autotune.report.html.verify",
     },
     "apply": {
         "text": "autotune.report.text.apply",
@@ -53,19 +59,33 @@ RENDERERS = {
 """Module of each format, by verb. The first format of a verb is its default."""
 
 
+UNFOLDS = ("autotune.report.text.diagnose",)
+"""What has more to say when it is asked to."""
+
+
 def formats(verb: str) -> tuple[str, ...]:
     """The formats of a verb's result."""
     return tuple(RENDERERS[verb])
 
 
-def render(verb: str, result: Any, format: str = "text", *, colour: bool = False, width: int = 80) -> str:  # noqa: A002
+def render(
+    verb: str,
+    result: Any,
+    format: str = "text",  # noqa: A002
+    *,
+    colour: bool = False,
+    width: int = 80,
+    verbose: bool = False,
+) -> str:
     """The `result` of `verb` in one of its formats, ending in a newline. Raises UsageError for another format.
 
-    Of text, no line is wider than `width` columns (60 at least), and `colour` adds terminal styles. Every output can be
-    written as UTF-8.
+    Of text, no line is wider than `width` columns (60 at least), and `colour` adds terminal styles. With `verbose` the
+    text of `diagnose` says all that it otherwise counts; other outputs say it anyway. Every output can be written as
+    UTF-8.
     """
     modules = RENDERERS[verb]
     if format not in modules:
         raise UsageError(f"unknown format {format!r}", where="--format", to_do=f"Choose one of: {', '.join(modules)}.")
-    text: str = importlib.import_module(modules[format]).render(result, colour, width)
+    more = {"verbose": True} if verbose and modules[format] in UNFOLDS else {}
+    text: str = importlib.import_module(modules[format]).render(result, colour, width, **more)
     return text

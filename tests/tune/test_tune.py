@@ -220,7 +220,7 @@ def test_where_nothing_is_faster_nothing_is_confirmed_and_apply_finds_nothing(ma
     assert "confirming" not in {kind for kind, *_ in made.told}
     with pytest.raises(UsageError, match="confirmed no candidate as faster") as refused:
         apply.plan(apply.ApplyOptions(), cwd=root)
-    assert f"diagnose --load {tuned.diagnosed}" in refused.value.to_do
+    assert f"autotune report {tuned.diagnosed}" in refused.value.to_do
 
 
 @pytest.mark.parametrize(

@@ -83,13 +83,13 @@ def test_noise(steps: int, facts: dict[str, Any], expected: str) -> None:
 @pytest.mark.parametrize(
     ("num_findings", "steps", "expected"),
     [
-        (0, 30, ["autotune diagnose --load last --format json"]),
-        (1, 30, ["autotune explain DL001", "autotune diagnose --load last --format json"]),
+        (0, 30, ["autotune report last --format html"]),
+        (1, 30, ["autotune explain DL001", "autotune report last --format html"]),
         (
             0,
             9,
             [
-                "autotune diagnose --load last --format json",
+                "autotune report last --format html",
                 "autotune diagnose --steps 30 -- python train.py",
             ],
         ),
