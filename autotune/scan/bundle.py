@@ -34,6 +34,7 @@ from autotune.scan.library import Library
 from autotune.scan.modules import first_of_each, read_whole
 from autotune.scan.ranges import Range
 from autotune.scan.read_script import read_script
+from autotune.scan.self_tests import is_self_test
 from autotune.scan.settings import settings_of
 
 LAST = ("hydra", "raw", "deepspeed", "accelerate_config")
@@ -281,7 +282,10 @@ def of_launch(library: Library, launch: Launch) -> BundleFiles | None:
 
 
 def _of_script(library: Library, name: str) -> BundleFiles | None:
-    """The bundle of a script that no command names."""
+    """The bundle of a script that no command names; a module that tests itself is none."""
+    source = library.python(name)
+    if source is None or is_self_test(library, name, source):
+        return None
     script = _script(library, name, None)
     if script is None or not (script.calls or script.facts):
         return None

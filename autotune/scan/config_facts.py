@@ -21,6 +21,9 @@ SIZE = re.compile(r"(?<![a-z0-9.])(?:(\d+)x)?(\d+(?:\.\d+)?)([bm])(?![a-z0-9])")
 
 UNITS = {"b": 1.0, "m": 1e-3}
 
+SHARDS_PARAMETERS = 3
+"""The stage from which on ZeRO shards parameters."""
+
 PARAMETERS_PER_LAYER = 12
 """Times the width squared: attention 4, a feed-forward of four widths 8 (the shape of GPT-2)."""
 
@@ -54,8 +57,8 @@ def _checkpoints(calls: Sequence[ConsumerCall], named: Settings) -> Iterator[Fac
 
 
 def _fsdp(calls: Sequence[ConsumerCall], named: Settings) -> Iterator[Fact]:
-    """torch's FSDP; that of torch_xla has other versions and its own checkpointing."""
-    if _arguments_about(calls, "fsdp_xla"):
+    """torch's FSDP of several processes; that of torch_xla has other versions and its own checkpointing."""
+    if _arguments_about(calls, "fsdp_xla") or num_processes(calls) == 1:
         return
     asked, legacy = _arguments_about(calls, "fsdp"), _arguments_about(calls, "fsdp_legacy")
     version = named.get("fsdp.version")
@@ -68,8 +71,12 @@ def _fsdp(calls: Sequence[ConsumerCall], named: Settings) -> Iterator[Fact]:
 
 
 def _offloads(calls: Sequence[ConsumerCall], named: Settings) -> Iterator[Fact]:
-    """What is kept in CPU memory; nothing is said where nothing is."""
+    """What is kept in CPU memory; nothing is said where nothing is. ZeRO below stage 3 has all parameters on the GPU,
+    whatever is said of them."""
     zero = {"optimizer": named.get("zero.offload_optimizer"), "parameters": named.get("zero.offload_param")}
+    stage = named.get("zero.stage")
+    if stage is not None and whole(stage) < SHARDS_PARAMETERS:
+        zero["parameters"] = None
     found: dict[str, Location | None] = {}
     for what in ("optimizer", "parameters", "activations"):
         setting, given = zero.get(what), _arguments_about(calls, f"offload_{what}")

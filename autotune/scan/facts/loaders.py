@@ -1,17 +1,27 @@
-"""What each data loader is for, whether it shuffles, and whether the training loop starts over with it."""
+"""What each data loader is for, whether it shuffles, whether the training loop starts over with it, and whether a
+comment explains its workers."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 
 from autotune.model.evidence import Fact, Value
 from autotune.scan.script import sample_order
 from autotune.scan.script.analysis import ScriptAnalysis
+from autotune.scan.script.loaders import LoaderCall
 from autotune.scan.script.optimizer_steps import Loop
+
+ABOUT_WORKERS = re.compile(r"worker(?!s\s*=)", re.IGNORECASE)
+"""What a comment speaks of that is no argument which was commented out."""
+
+LINES_ABOVE = 2
+"""Lines above a call in which a comment may be about it."""
 
 
 def facts(script: ScriptAnalysis) -> Iterator[Fact]:
-    """Facts `loader.is_train`, `loader.shuffles`, `loader.is_iterated_again` and `loader.is_made_in_loop`."""
+    """Facts `loader.is_train`, `loader.shuffles`, `loader.is_iterated_again`, `loader.is_made_in_loop` and
+    `loader.workers_are_explained`."""
     for loader in script.loaders:
         known: dict[str, Value | None] = {
             "loader.is_train": loader.is_train,
@@ -20,7 +30,18 @@ def facts(script: ScriptAnalysis) -> Iterator[Fact]:
             "loader.is_made_in_loop": any(
                 isinstance(one, Loop) for one in script.view.index.ancestors_in_function(loader.node)
             ),
+            "loader.workers_are_explained": _are_workers_explained(script, loader),
         }
         for name, value in known.items():
             if value is not None:
                 yield Fact(name, loader.subject, value, (loader.call.location,))
+
+
+def _are_workers_explained(script: ScriptAnalysis, loader: LoaderCall) -> bool:
+    """Whether a comment at the call, or at the value that it gets, speaks of workers: their number was chosen."""
+    given = loader.call.arguments.get("num_workers")
+    places = [loader.call.location, *([given.location] if given is not None else [])]
+    view = script.view
+    rows = [(one.line - LINES_ABOVE, max(one.line, one.end_line)) for one in places if one.file == view.file]
+    said = (one for one in view.source.comments if ABOUT_WORKERS.search(one.text))
+    return any(first <= one.line <= last for one in said for first, last in rows)

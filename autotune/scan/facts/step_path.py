@@ -34,6 +34,9 @@ STREAMS = frozenset(f"torch.cuda.{name}" for name in ("Stream", "current_stream"
 
 DEVICE = re.compile(r"device|gpu|cuda|rank", re.IGNORECASE)
 
+SIZE = re.compile(r"len|size|shape|\bn(um)?_|\.(max|min|argmax|argmin)\b", re.IGNORECASE)
+"""What the names of a number have in them that the host needs, to slice or to loop."""
+
 HOST_PACKAGES = frozenset({"numpy", "math", "time", "random", "os"})
 
 PARAMETERS = ("parameters", "named_parameters")
@@ -203,10 +206,11 @@ def _parameter_reads(script: ScriptAnalysis, batches: _Batches) -> Iterator[Fact
 
 def _early_reads(script: ScriptAnalysis, batches: _Batches) -> Iterator[Fact]:
     """Reads before the backward of a step: the device runs dry while backward is launched. A framework calls that of
-    its hook after all that stands there; where other code has it, nothing is known."""
+    its hook after all that stands there; where other code has it, nothing is known. A size has to be read."""
     if not script.steps or any(step.backward is None and not step.is_hook for step in script.steps):
         return
-    found = [call for call in script.step_path if batches.is_read(call) and _is_before_backward(script, call)]
+    reads = [call for call in script.step_path if batches.is_read(call) and not SIZE.search(ast.unparse(call.func))]
+    found = [call for call in reads if _is_before_backward(script, call)]
     if found or script.is_whole:
         yield Fact("code.num_reads_before_backward", RUN, len(found), tuple(map(script.view.place, found)))
 

@@ -98,12 +98,15 @@ SCRIPTS = (
     loop_code(STEP + "accelerator.backward(loss)", OF_ACCELERATE),
     loop_code("info_nce(x)\nweights = model(x).attentions\n" + STEP),
     "from transformers import Trainer\nclass T(Trainer):\n    def compute_loss(self):\n        pass\nT().train()",
+    "from transformers import Trainer\nclass T(Trainer):\n    def compute_loss(self, model, inputs):\n"
+    "        return loss(inputs['labels'])\nT().train()",
     "for epoch in range(2):\n    for x in loader:\n        loss.backward()\n        optimizer.step()",
     SWITCHES,
     EPOCHS,
     loop_code(CLIPPED, "import torch\nscaler = torch.amp.GradScaler('cuda')\n"),
     loop_code(DIVIDED, OF_ACCELERATE.replace("Accelerator()", "Accelerator(gradient_accumulation_steps=4)")),
-    "from torch.utils.data import DataLoader, TensorDataset\nloader = DataLoader(TensorDataset(x))\n"
+    "from torch.utils.data import DataLoader, TensorDataset\n"
+    "loader = DataLoader(TensorDataset(x))  # workers do not pay\n"
     "for x in loader:\n    model(x).backward()\n    optimizer.step()",
 )
 """Scripts in which each fact is known: one of them states it as true, and another does not."""
