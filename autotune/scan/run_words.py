@@ -28,6 +28,15 @@ HEAVY = re.compile(
 ELSEWHERE = re.compile(rb"torch\.fft|rfftn?\(|[rR]asteriz|tinycudann|nerfacc|[cC]omplexF")
 """Words of models whose time goes into other kernels."""
 
+SAVES = re.compile(rb"\btorch\.save\(")
+
+RESTORES = re.compile(
+    rb"opt\w*(?:\[[^\]\n]*\])?\.load_state_dict\(|\]\.load_state_dict\(|load_state\(|load_checkpoint\(|auto_resume"
+    rb"|\.restore\(|load_optim|dcp\.load",
+    re.IGNORECASE,
+)
+"""Words that restore an optimizer, or may."""
+
 
 @lru_cache(maxsize=4096)
 def _has(pattern: re.Pattern[bytes], data: bytes) -> bool:
@@ -44,10 +53,13 @@ def _wrapping() -> re.Pattern[bytes]:
 
 
 def facts(texts: Sequence[bytes], step: Location) -> Iterator[Fact]:
-    """Facts `code.names_no_lower_precision` and `code.has_heavy_model`, of the files of a run that trains in a loop of
-    its own; `step` is where this stands."""
-    if any(_has(LOWER_PRECISION, one) or _has(_wrapping(), one) for one in texts):
+    """Facts `code.names_no_lower_precision`, `code.has_heavy_model` and `code.never_restores_optimizer`, of the files of
+    a run that trains in a loop of its own; `step` is where this stands."""
+    if any(_has(_wrapping(), one) for one in texts):
         return
-    yield Fact("code.names_no_lower_precision", RUN, True, (step,))
     is_elsewhere = any(_has(ELSEWHERE, one) for one in texts)
     yield Fact("code.has_heavy_model", RUN, not is_elsewhere and any(_has(HEAVY, one) for one in texts), (step,))
+    if any(_has(SAVES, one) for one in texts) and not any(_has(RESTORES, one) for one in texts):
+        yield Fact("code.never_restores_optimizer", RUN, True, (step,))
+    if not any(_has(LOWER_PRECISION, one) for one in texts):
+        yield Fact("code.names_no_lower_precision", RUN, True, (step,))

@@ -68,3 +68,16 @@ def test_what_trains_in_no_loop_of_its_own(tmp_path: Path) -> None:
     (tmp_path / "train.py").write_text("from transformers import Trainer\nTrainer(model).train()\n")
     (bundle,) = scan([tmp_path], root=tmp_path).bundles
     assert "code.names_no_lower_precision" not in {one.name for one in bundle.facts}
+
+
+@pytest.mark.parametrize(
+    ("module", "expected"),
+    [
+        ("def make():\n    torch.save(net.state_dict(), 'x.pt')\n", True),
+        ("def make():\n    torch.save(net, 'x.pt')\n    optimizer.load_state_dict(state)\n", None),
+        ("def make():\n    torch.save(net, 'x.pt')\n    parts[name].load_state_dict(state)\n", None),
+        ("def make():\n    pass\n", None),
+    ],
+)
+def test_saves_that_no_run_goes_on_from(tmp_path: Path, module: str, expected: bool | None) -> None:
+    assert stated(tmp_path, "from net import make", net=module).get("code.never_restores_optimizer") is expected
