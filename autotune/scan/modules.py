@@ -12,7 +12,7 @@ from autotune.model.evidence import RUN, Fact
 from autotune.model.scanned import ConsumerCall, WrittenValue
 from autotune.pycode.script_view import ScriptView
 from autotune.pycode.work_budget import Work
-from autotune.scan import run_words
+from autotune.scan import model_code, run_words
 from autotune.scan.configs import written_values
 from autotune.scan.library import Library
 from autotune.scan.program import RunProgram
@@ -51,7 +51,7 @@ def read_whole(
     views = program.modules(view)
     if not views:
         own = {name: library.worked(name, partial(_training, view, RunTraining()))}
-        return replace(alone, facts=(*alone.facts, *_word_facts(library, [view], own, (name, *configs)))), (name,)
+        return replace(alone, facts=(*alone.facts, *_whole_facts(library, [view], own, (name, *configs)))), (name,)
     run = RunTraining()
     steps = {one.file: library.worked(one.file, partial(_training, one, run)) for one in (view, *views)}
     modules = [module for one in reversed(views) if (module := _read(library, one, run, steps[one.file])) is not None]
@@ -61,22 +61,24 @@ def read_whole(
     if not (script.trains or script.parses or flags is not None):
         return script, (name,)
     whole = reduce(join_module, reversed(modules), script)
-    whole = replace(whole, facts=(*whole.facts, *_word_facts(library, [view, *views], steps, (name, *configs))))
+    whole = replace(whole, facts=(*whole.facts, *_whole_facts(library, [view, *views], steps, (name, *configs))))
     return whole, tuple(dict.fromkeys((name, *_files(whole, modules))))
 
 
-def _word_facts(
+def _whole_facts(
     library: Library,
     views: Sequence[ScriptView],
     steps: Mapping[str, tuple[TrainingStep, ...] | None],
     names: Iterable[str],
 ) -> Iterator[Fact]:
-    """What the words of all files say, of a run that trains in a loop of its own."""
+    """What the words of all files say, of a run that trains in a loop of its own, and what its models compute."""
     loops = [(view, one) for view in views for one in steps.get(view.file) or () if not one.is_hook]
     if loops:
         view, step = loops[0]
         texts = [library.files[one].data for one in dict.fromkeys((*names, *(each.file for each in views)))]
         yield from run_words.facts(texts, view.place(step.backward or step.node))
+    if any(steps.values()):
+        yield from library.worked(views[0].file, lambda work: tuple(model_code.facts(views))) or ()
 
 
 def _starts(tree: ast.Module) -> bool:

@@ -53,8 +53,8 @@ def _wrapping() -> re.Pattern[bytes]:
 
 
 def facts(texts: Sequence[bytes], step: Location) -> Iterator[Fact]:
-    """Facts `code.names_no_lower_precision`, `code.has_heavy_model` and `code.never_restores_optimizer`, of the files of
-    a run that trains in a loop of its own; `step` is where this stands."""
+    """Facts `code.names_no_lower_precision`, `code.has_heavy_model` and `code.never_restores_optimizer` of a run that
+    trains in a loop of its own; `step` is where this stands."""
     if any(_has(_wrapping(), one) for one in texts):
         return
     is_elsewhere = any(_has(ELSEWHERE, one) for one in texts)

@@ -34,6 +34,8 @@ def facts(script: ScriptAnalysis) -> Iterator[Fact]:
         if bases & TRAINERS and methods:
             if not _may_be_divided(script, class_):
                 yield from script.state_fact("code.loss_ignores_num_items", not _uses_num_items(methods[0]), methods[0])
+                takes = _takes_num_items(methods[0])
+                yield from script.state_fact("code.loss_takes_no_num_items", not takes, methods[0], is_certain=True)
                 yield from script.state_fact("code.loss_reads_labels", _reads_labels(methods[0]), methods[0])
             return
 
@@ -41,6 +43,12 @@ def facts(script: ScriptAnalysis) -> Iterator[Fact]:
 def _uses_num_items(method: ast.FunctionDef) -> bool:
     packed = [one.arg for one in (method.args.vararg, method.args.kwarg) if one is not None]
     return any(isinstance(node, ast.Name) and node.id in (NUM_ITEMS, *packed) for node in ast.walk(method))
+
+
+def _takes_num_items(method: ast.FunctionDef) -> bool:
+    """Whether the Trainer may call it with num_items_in_batch=..."""
+    every = method.args
+    return every.kwarg is not None or any(one.arg == NUM_ITEMS for one in (*every.args, *every.kwonlyargs))
 
 
 def _reads_labels(method: ast.FunctionDef) -> bool:
