@@ -173,7 +173,14 @@ def _is_biased(scores: ast.expr, given: dict[str, list[ast.expr]]) -> bool:
     return any("bias" in ast.unparse(one) or not MASKS.search(ast.unparse(one.right)) for one in added)
 
 
-def _reaches(product: ast.AST, call: ast.Call, given: dict[str, list[ast.expr]]) -> bool:
+def _reaches(product: ast.expr, call: ast.Call, given: dict[str, list[ast.expr]]) -> bool:
     """Whether an operand of a product is the softmax, or a name that is given it."""
-    operands = [product.left, product.right] if isinstance(product, ast.BinOp) else getattr(product, "args", [])
-    return any(_comes_from(one, given, [call]) for one in operands)
+    return any(_comes_from(one, given, [call]) for one in _operands(product))
+
+
+def _operands(product: ast.expr) -> list[ast.expr]:
+    """`a` and `b` of `a @ b`, `torch.bmm(a, b)` and `a.bmm(b)`."""
+    if isinstance(product, ast.BinOp):
+        return [product.left, product.right]
+    assert isinstance(product, ast.Call)
+    return [*product.args, *([product.func.value] if isinstance(product.func, ast.Attribute) else [])]
