@@ -37,6 +37,7 @@ def facts(calls: Sequence[ConsumerCall], settings: Sequence[Setting], launches: 
     yield from _offloads(calls, named)
     yield from _batches(calls, named, launches)
     yield from _model(calls)
+    yield from _processes(calls, launches)
 
 
 def _evaluation(named: Settings) -> Iterator[Fact]:
@@ -102,6 +103,13 @@ def _batches(calls: Sequence[ConsumerCall], named: Settings, launches: Sequence[
     if micro is not None and accumulation is not None and processes is not None and not is_derived:
         total = whole(micro) * whole(accumulation) * processes
         yield _fact("computed_global_batch", total, micro.location, accumulation.location)
+
+
+def _processes(calls: Sequence[ConsumerCall], launches: Sequence[Launch]) -> Iterator[Fact]:
+    started = {launch.num_processes for launch in launches} or {None}
+    known = num_processes(calls) or (started.pop() if len(started) == 1 else None)
+    if known is not None:
+        yield _fact("num_processes", known)
 
 
 def _model(calls: Sequence[ConsumerCall]) -> Iterator[Fact]:

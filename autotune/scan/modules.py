@@ -75,8 +75,8 @@ def _whole_facts(
     loops = [(view, one) for view in views for one in steps.get(view.file) or () if not one.is_hook]
     if loops:
         view, step = loops[0]
-        texts = [library.files[one].data for one in dict.fromkeys((*names, *(each.file for each in views)))]
-        yield from run_words.facts(texts, view.place(step.backward or step.node))
+        files = {one: library.files[one].data for one in (*names, *(each.file for each in views))}
+        yield from run_words.facts(files, view.place(step.backward or step.node))
     if any(steps.values()):
         yield from library.worked(views[0].file, lambda work: tuple(model_code.facts(views))) or ()
 

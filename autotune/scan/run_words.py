@@ -7,7 +7,7 @@ file of the run is enough for silence.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping
 from functools import lru_cache
 
 from autotune.catalogue.frameworks import frameworks
@@ -38,6 +38,19 @@ RESTORES = re.compile(
 """Words that restore an optimizer, or may."""
 
 
+SAMPLER = re.compile(rb"^([^#\n]*?)\bDistributedSampler\(((?:[^()]|\([^()]*\))*)\)", re.MULTILINE)
+
+HELD_OUT = re.compile(rb"val|test|eval|dev_|query|gallery", re.IGNORECASE)
+
+
+def _shuffling_samplers(name: str, text: bytes) -> Iterator[Location]:
+    """Where a file makes a DistributedSampler that shuffles, for training."""
+    for match in SAMPLER.finditer(text):
+        is_shuffled = not re.search(rb"shuffle\s*=\s*(?!True)", match[2])
+        if is_shuffled and not HELD_OUT.search(match[1]) and b"class " not in match[1]:
+            yield Location(name, text.count(b"\n", 0, match.start()) + 1)
+
+
 @lru_cache(maxsize=4096)
 def _has(pattern: re.Pattern[bytes], data: bytes) -> bool:
     return pattern.search(data) is not None
@@ -52,11 +65,16 @@ def _wrapping() -> re.Pattern[bytes]:
     return re.compile(rf"^[ \t]*(?:from|import)[ \t]+(?:{packages})\b".encode(), re.MULTILINE)
 
 
-def facts(texts: Sequence[bytes], step: Location) -> Iterator[Fact]:
-    """Facts `code.names_no_lower_precision`, `code.has_heavy_model` and `code.never_restores_optimizer` of a run that
-    trains in a loop of its own; `step` is where this stands."""
+def facts(files: Mapping[str, bytes], step: Location) -> Iterator[Fact]:
+    """Facts `code.names_no_lower_precision`, `code.has_heavy_model`, `code.never_restores_optimizer` and
+    `code.never_sets_epoch` of a run that trains in a loop of its own; `step` is where this stands, `files` are what is
+    written in all files of the run."""
+    texts = list(files.values())
     if any(_has(_wrapping(), one) for one in texts):
         return
+    samplers = [place for name, text in files.items() for place in _shuffling_samplers(name, text)]
+    if samplers and not any(b"set_epoch" in one for one in texts):
+        yield Fact("code.never_sets_epoch", RUN, True, tuple(samplers))
     is_elsewhere = any(_has(ELSEWHERE, one) for one in texts)
     yield Fact("code.has_heavy_model", RUN, not is_elsewhere and any(_has(HEAVY, one) for one in texts), (step,))
     if any(_has(SAVES, one) for one in texts) and not any(_has(RESTORES, one) for one in texts):

@@ -81,3 +81,18 @@ def test_what_trains_in_no_loop_of_its_own(tmp_path: Path) -> None:
 )
 def test_saves_that_no_run_goes_on_from(tmp_path: Path, module: str, expected: bool | None) -> None:
     assert stated(tmp_path, "from net import make", net=module).get("code.never_restores_optimizer") is expected
+
+
+@pytest.mark.parametrize(
+    ("module", "expected"),
+    [
+        ("def make():\n    return DistributedSampler(data, num_replicas=size())\n", True),
+        ("def make():\n    return DistributedSampler(data, shuffle=True)\n", True),
+        ("def make():\n    return DistributedSampler(data, shuffle=False)\n", None),
+        ("def make():\n    val_sampler = DistributedSampler(data)\n", None),
+        ("def make():\n    # DistributedSampler(data)\n    pass\n", None),
+        ("def make():\n    sampler = DistributedSampler(data)\n    sampler.set_epoch(1)\n", None),
+    ],
+)
+def test_a_sampler_that_no_file_tells_the_epoch(tmp_path: Path, module: str, expected: bool | None) -> None:
+    assert stated(tmp_path, "from net import make", net=module).get("code.never_sets_epoch") is expected

@@ -136,6 +136,8 @@ SCRIPTS = (
     EPOCHS,
     loop_code(CLIPPED, "import torch\nscaler = torch.amp.GradScaler('cuda')\n"),
     loop_code(DIVIDED, OF_ACCELERATE.replace("Accelerator()", "Accelerator(gradient_accumulation_steps=4)")),
+    "import lightning as L\nclass M(L.LightningModule):\n    def training_step(self, batch, i):\n"
+    "        self.log('loss', x, sync_dist=True)\n",
     LORA.format(dtype=""),
     LORA.format(dtype=", torch_dtype=torch.bfloat16"),
     STREAM.format(body="yield from self.rows"),

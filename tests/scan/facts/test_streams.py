@@ -143,3 +143,42 @@ def test_a_comment_that_explains_the_workers(comment: str, is_explained: bool) -
     )
     found = facts(scan(code + "    model(x).backward()\n    optimizer.step()\n"))
     assert found["loader.workers_are_explained"] is is_explained
+
+
+LOG = """
+import lightning as L
+class M(L.LightningModule):
+    def training_step(self, batch, i):
+        {training}
+    def validation_step(self, batch, i):
+        self.log("loss", x, sync_dist=True)
+"""
+
+
+@pytest.mark.parametrize(
+    ("training", "number"),
+    [
+        ("self.log('loss', x, sync_dist=True)", 1),
+        ("self.log_dict(every, on_epoch=True, sync_dist=True)", 1),
+        ("self.log('loss', x, on_step=False, on_epoch=True, sync_dist=True)", 0),
+        ("self.log('loss', x)", 0),
+        ("return x", 0),
+    ],
+)
+def test_logs_that_each_step_reduces(training: str, number: int) -> None:
+    assert facts(scan(LOG.format(training=training)))["code.num_synced_logs_in_step"] == number
+
+
+@pytest.mark.parametrize(
+    ("code", "value"),
+    [
+        ('os.environ["TORCH_DISTRIBUTED_DEBUG"] = "DETAIL"', "TORCH_DISTRIBUTED_DEBUG=DETAIL"),
+        ('os.environ["TORCH_DISTRIBUTED_DEBUG"] = "INFO"', ""),
+        ('ray.init(runtime_env={"env_vars": {"CUDA_LAUNCH_BLOCKING": "1"}})', "CUDA_LAUNCH_BLOCKING=1"),
+        ('ray.init(runtime_env={"env_vars": {"CUDA_LAUNCH_BLOCKING": "0"}})', ""),
+        ('names = ["CUDA_LAUNCH_BLOCKING", "1"]', ""),
+    ],
+)
+def test_variables_for_debugging(code: str, value: str) -> None:
+    loop = "for x in loader:\n    model(x).backward()\n    optimizer.step()\n"
+    assert facts(scan(f"import os\n{code}\n{loop}"))["code.debug_variables"] == value
