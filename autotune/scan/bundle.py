@@ -24,7 +24,7 @@ from autotune.catalogue.dialects import dialects as known_dialects
 from autotune.catalogue.frameworks import frameworks
 from autotune.model.evidence import RUN, Fact, Location, Setting
 from autotune.model.scanned import Bundle, ConsumerCall, ScanNote, WrittenValue
-from autotune.scan import arguments, config_facts, environment, pattern_facts
+from autotune.scan import arguments, config_facts, environment, jobs, pattern_facts
 from autotune.scan.configs import read_config, written_values
 from autotune.scan.constants import read_constants
 from autotune.scan.files import DATA
@@ -194,6 +194,7 @@ def bundle(
         *config_facts.facts(parts.calls, settings, parts.launches),
         *told,
         *environment.facts(parts.launches),
+        *jobs.facts(parts.launches, library),
         *software,
     ]
     return Bundle(
