@@ -32,7 +32,7 @@ SAVES = re.compile(rb"\btorch\.save\(")
 
 RESTORES = re.compile(
     rb"opt\w*(?:\[[^\]\n]*\])?\.load_state_dict\(|\]\.load_state_dict\(|load_state\(|load_checkpoint\(|auto_resume"
-    rb"|\.restore\(|load_optim|dcp\.load",
+    rb"|\.restore\(|load_optim|dcp\.load|\.resume\b|--resume\b",
     re.IGNORECASE,
 )
 """Words that restore an optimizer, or may."""

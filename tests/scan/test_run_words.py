@@ -76,6 +76,7 @@ def test_what_trains_in_no_loop_of_its_own(tmp_path: Path) -> None:
         ("def make():\n    torch.save(net.state_dict(), 'x.pt')\n", True),
         ("def make():\n    torch.save(net, 'x.pt')\n    optimizer.load_state_dict(state)\n", None),
         ("def make():\n    torch.save(net, 'x.pt')\n    parts[name].load_state_dict(state)\n", None),
+        ("def make():\n    torch.save(net, 'x.pt')\n    return args.resume\n", None),
         ("def make():\n    pass\n", None),
     ],
 )

@@ -12,7 +12,7 @@ from autotune.scan.script.analysis import ScriptAnalysis
 from autotune.scan.script.loaders import LoaderCall
 from autotune.scan.script.optimizer_steps import Loop
 
-ABOUT_WORKERS = re.compile(r"worker(?!s\s*=)", re.IGNORECASE)
+ABOUT_WORKERS = re.compile(r"(?!\s*\w*workers\s*=\s*[\w.]+\s*,?\s*$).*worker", re.IGNORECASE)
 """What a comment speaks of that is no argument which was commented out."""
 
 LINES_ABOVE = 2
@@ -43,5 +43,5 @@ def _are_workers_explained(script: ScriptAnalysis, loader: LoaderCall) -> bool:
     places = [loader.call.location, *([given.location] if given is not None else [])]
     view = script.view
     rows = [(one.line - LINES_ABOVE, max(one.line, one.end_line)) for one in places if one.file == view.file]
-    said = (one for one in view.source.comments if ABOUT_WORKERS.search(one.text))
+    said = (one for one in view.source.comments if ABOUT_WORKERS.match(one.text))
     return any(first <= one.line <= last for one in said for first, last in rows)

@@ -134,6 +134,7 @@ def test_a_compute_loss_that_reads_labels(body: str, reads: bool) -> None:
         ("", False),
         ("  # important: no workers, RLDS has its own", True),
         ("  # num_workers=4,", False),
+        ("  # num_workers=4 fills the memory", True),
         ("  # batches", False),
     ],
 )
