@@ -51,6 +51,10 @@ def _shuffling_samplers(name: str, text: bytes) -> Iterator[Location]:
             yield Location(name, text.count(b"\n", 0, match.start()) + 1)
 
 
+SMALL_DATA, LARGE_DATA = re.compile(rb"CIFAR|MNIST"), re.compile(rb"[iI]mage[nN]et|IMAGENET|COCO")
+"""Data sets of small pictures, with which a model of any kind is soon trained, and others."""
+
+
 @lru_cache(maxsize=4096)
 def _has(pattern: re.Pattern[bytes], data: bytes) -> bool:
     return pattern.search(data) is not None
@@ -75,7 +79,8 @@ def facts(files: Mapping[str, bytes], step: Location) -> Iterator[Fact]:
     samplers = [place for name, text in files.items() for place in _shuffling_samplers(name, text)]
     if samplers and not any(b"set_epoch" in one for one in texts):
         yield Fact("code.never_sets_epoch", RUN, True, tuple(samplers))
-    is_elsewhere = any(_has(ELSEWHERE, one) for one in texts)
+    is_small = any(_has(SMALL_DATA, one) for one in texts) and not any(_has(LARGE_DATA, one) for one in texts)
+    is_elsewhere = is_small or any(_has(ELSEWHERE, one) for one in texts)
     yield Fact("code.has_heavy_model", RUN, not is_elsewhere and any(_has(HEAVY, one) for one in texts), (step,))
     if any(_has(SAVES, one) for one in texts) and not any(_has(RESTORES, one) for one in texts):
         yield Fact("code.never_restores_optimizer", RUN, True, (step,))

@@ -51,6 +51,8 @@ def test_a_lower_precision_in_any_file_is_enough_for_silence(
     [
         (RESNET, True),
         ("def make():\n    return torch.nn.Linear(2, 2)\n", False),
+        (RESNET + "data = CIFAR10('data')\n", False),
+        (RESNET + "data = CIFAR10('data') or ImageNet('data')\n", True),
         (RESNET + "spectrum = torch.fft.rfft(x)\n", False),
     ],
 )

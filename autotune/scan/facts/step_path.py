@@ -16,7 +16,7 @@ from autotune.pycode.script_view import ScriptView
 from autotune.scan.script.analysis import ScriptAnalysis
 from autotune.scan.script.optimizer_steps import Loop
 from autotune.scan.script.save_intervals import writes_checkpoint
-from autotune.scan.script.training_loops import TrainingStep, step_path
+from autotune.scan.script.training_loops import TrainingStep, backwards, step_path
 from autotune.syntax.python import last_name
 
 READS = frozenset({"item", "tolist", "cpu"})
@@ -224,13 +224,14 @@ def _is_per_parameter(script: ScriptAnalysis, call: ast.Call) -> bool:
 
 
 def _is_before_backward(script: ScriptAnalysis, call: ast.Call) -> bool:
-    """Whether a call stands before the backward of its function, or in a hook that a framework calls before its own."""
+    """Whether a call stands before the backward of its function, or in a hook without one, after which a framework
+    calls its own."""
     index = script.view.index
     around = index.enclosing_function(call)
-    if any(step.is_hook and step.backward is None and step.node is around for step in script.steps):
+    own = [one for one in backwards(script.view) if index.enclosing_function(one) is around]
+    if not own and any(step.is_hook and step.backward is None and step.node is around for step in script.steps):
         return True
-    backwards = [step.backward for step in script.steps if step.backward is not None]
-    return any(index.enclosing_function(one) is around and call.lineno < one.lineno for one in backwards)
+    return any(call.lineno < one.lineno for one in own)
 
 
 def _waits_for_device(view: ScriptView, call: ast.Call) -> bool:

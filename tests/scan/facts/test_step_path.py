@@ -340,3 +340,16 @@ def test_a_helper_that_mostly_returns_within_a_condition() -> None:
     found = facts(looped(STEP + "sample(i)", before="import torch\n" + SKIPS_INSIDE))
     assert found["code.num_empty_cache_in_step"] == 0
     assert found[READS] == 0
+
+
+@pytest.mark.parametrize(("before", "expected"), [("loss.backward()", 0), ("", 1)])
+def test_reads_of_a_hook_that_has_a_backward_of_its_own(before: str, expected: int) -> None:
+    code = f"""
+    import torch
+    class M(pl.LightningModule):
+        def training_step(self, batch, i):
+            loss = self.loss(batch)
+            {before}
+            return loss.item()
+    """
+    assert facts(scan(code))["code.num_reads_before_backward"] == expected
