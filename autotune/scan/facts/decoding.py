@@ -17,7 +17,7 @@ from autotune.scan.script.training_loops import TrainingStep, step_path
 DECODERS = (
     *("PIL.Image.open", "cv2.imread", "cv2.imdecode", "cv2.VideoCapture", "decord.VideoReader", "imageio.imread"),
     *("skimage.io.imread", "torchvision.io.", "torchaudio.load", "librosa.load", "soundfile.read", "nibabel.load"),
-    *("SimpleITK.ReadImage", "pydicom.", "rasterio.open", "tifffile.imread", "av.open"),
+    *("SimpleITK.ReadImage", "pydicom.", "rasterio.open", "tifffile.imread", "av.open", "scipy.io.wavfile.read"),
 )
 """Full names, or their beginnings, of what decodes a file."""
 
