@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import posixpath
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import partial, reduce
 
@@ -76,7 +77,9 @@ def _whole_facts(
     if loops:
         view, step = loops[0]
         files = {one: library.files[one].data for one in (*names, *(each.file for each in views))}
-        yield from run_words.facts(files, view.place(step.backward or step.node))
+        folder = f"{posixpath.dirname(views[0].file)}/".lstrip("/")
+        near = (library.files[one].data for one in library.named("python") if one.startswith(folder))
+        yield from run_words.facts(files, near, view.place(step.backward or step.node))
     if any(steps.values()):
         yield from library.worked(views[0].file, lambda work: tuple(model_code.facts(views))) or ()
 

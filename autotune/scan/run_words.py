@@ -7,7 +7,7 @@ file of the run is enough for silence.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from functools import lru_cache
 
 from autotune.catalogue.frameworks import frameworks
@@ -69,15 +69,15 @@ def _wrapping() -> re.Pattern[bytes]:
     return re.compile(rf"^[ \t]*(?:from|import)[ \t]+(?:{packages})\b".encode(), re.MULTILINE)
 
 
-def facts(files: Mapping[str, bytes], step: Location) -> Iterator[Fact]:
+def facts(files: Mapping[str, bytes], near: Iterable[bytes], step: Location) -> Iterator[Fact]:
     """Facts `code.names_no_lower_precision`, `code.has_heavy_model`, `code.never_restores_optimizer` and
     `code.never_sets_epoch` of a run that trains in a loop of its own; `step` is where this stands, `files` are what is
-    written in all files of the run."""
+    written in all files of the run, `near` what is in the files of its folder."""
     texts = list(files.values())
     if any(_has(_wrapping(), one) for one in texts):
         return
     samplers = [place for name, text in files.items() for place in _shuffling_samplers(name, text)]
-    if samplers and not any(b"set_epoch" in one for one in texts):
+    if samplers and not any(b"set_epoch" in one for one in (*texts, *near)):
         yield Fact("code.never_sets_epoch", RUN, True, tuple(samplers))
     is_small = any(_has(SMALL_DATA, one) for one in texts) and not any(_has(LARGE_DATA, one) for one in texts)
     is_elsewhere = is_small or any(_has(ELSEWHERE, one) for one in texts)

@@ -99,3 +99,10 @@ def test_saves_that_no_run_goes_on_from(tmp_path: Path, module: str, expected: b
 )
 def test_a_sampler_that_no_file_tells_the_epoch(tmp_path: Path, module: str, expected: bool | None) -> None:
     assert stated(tmp_path, "from net import make", net=module).get("code.never_sets_epoch") is expected
+
+
+def test_another_file_of_the_folder_tells_the_sampler_the_epoch(tmp_path: Path) -> None:
+    make = "def make():\n    return DistributedSampler(data)\n"
+    other = "import torch\nfor x in loader:\n    loss(x).backward()\n    optimizer.step()\n    sampler.set_epoch(1)\n"
+    found = stated(tmp_path, "from net import make", net=make, other=other)
+    assert "code.never_sets_epoch" not in found

@@ -15,6 +15,9 @@ from autotune.scan.script.optimizer_steps import Loop
 ABOUT_WORKERS = re.compile(r"(?!\s*\w*workers\s*=\s*[\w.]+\s*,?\s*$).*worker", re.IGNORECASE)
 """What a comment speaks of that is no argument which was commented out."""
 
+SENTENCE = 4
+"""Words of a comment that explains something."""
+
 LINES_ABOVE = 2
 """Lines above a call in which a comment may be about it."""
 
@@ -38,10 +41,14 @@ def facts(script: ScriptAnalysis) -> Iterator[Fact]:
 
 
 def _are_workers_explained(script: ScriptAnalysis, loader: LoaderCall) -> bool:
-    """Whether a comment at the call, or at the value that it gets, speaks of workers: their number was chosen."""
+    """Whether a comment at the call speaks of workers, or one on the line of their number says anything: it was chosen."""
     given = loader.call.arguments.get("num_workers")
     places = [loader.call.location, *([given.location] if given is not None else [])]
     view = script.view
     rows = [(one.line - LINES_ABOVE, max(one.line, one.end_line)) for one in places if one.file == view.file]
-    said = (one for one in view.source.comments if ABOUT_WORKERS.match(one.text))
-    return any(first <= one.line <= last for one in said for first, last in rows)
+    beside = given.location.line if given is not None and given.location.file == view.file else 0
+    return any(
+        (ABOUT_WORKERS.match(one.text) and any(first <= one.line <= last for first, last in rows))
+        or (one.line == beside and len(one.text.split()) >= SENTENCE)
+        for one in view.source.comments
+    )

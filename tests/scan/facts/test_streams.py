@@ -136,6 +136,7 @@ def test_a_compute_loss_that_reads_labels(body: str, reads: bool) -> None:
         ("  # num_workers=4,", False),
         ("  # num_workers=4 fills the memory", True),
         ("  # batches", False),
+        ("  # RLDS has processes of its own", True),
     ],
 )
 def test_a_comment_that_explains_the_workers(comment: str, is_explained: bool) -> None:
