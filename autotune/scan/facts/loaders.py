@@ -41,7 +41,7 @@ def facts(script: ScriptAnalysis) -> Iterator[Fact]:
 
 
 def _are_workers_explained(script: ScriptAnalysis, loader: LoaderCall) -> bool:
-    """Whether a comment at the call speaks of workers, or one on the line of their number says anything: it was chosen."""
+    """Whether a comment at the call speaks of workers, or one on the line of their number says why it was chosen."""
     given = loader.call.arguments.get("num_workers")
     places = [loader.call.location, *([given.location] if given is not None else [])]
     view = script.view
