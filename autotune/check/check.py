@@ -4,7 +4,7 @@
 2. Scan the files: a bundle for each training run that they describe.
 3. Evaluate the rules for each bundle, with the facts of the machine and of a recorded profile.
 4. Leave out what comments, the configuration or the baseline silence, minor findings, what stands in tests,
-   documentation and other projects' code, and with --changed what stands on lines that did not change.
+   documentation, other projects' code and unused presets, and with --changed what stands on lines that did not change.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from msgspec.structs import replace
 
 from autotune import reading
 from autotune.catalogue.dialects import Version
-from autotune.check import configuration, suppression
+from autotune.check import aside, configuration, suppression
 from autotune.engine.load import load_rules
 from autotune.model.checked import Checked, CheckedBundle
 from autotune.model.evidence import Evidence, Fact, Location
@@ -78,7 +78,8 @@ def check(options: CheckOptions, *, cwd: Path) -> Checked:
     reported = [suppression.suppress_by_person(each, config) for each in _without_repeats(judged)]
     if not options.with_minor:
         named = [os.path.relpath(os.path.realpath(path), root) for path in paths]
-        reported = [suppression.suppress_aside(suppression.suppress_minor(each), named) for each in reported]
+        why_aside = aside.places_aside(root, [each.bundle for each in reported])
+        reported = [suppression.suppress_aside(suppression.suppress_minor(each), named, why_aside) for each in reported]
     reported = _on_changed_lines(reported, options.changed, root)
     reported = _without_baseline(reported, options, root, cwd)
     return Checked(

@@ -24,7 +24,7 @@ from autotune.catalogue.dialects import dialects as known_dialects
 from autotune.catalogue.frameworks import frameworks
 from autotune.model.evidence import RUN, Fact, Location, Setting
 from autotune.model.scanned import Bundle, ConsumerCall, ScanNote, WrittenValue
-from autotune.scan import arguments, config_facts, environment, pattern_facts
+from autotune.scan import arguments, config_facts, environment, jobs, pattern_facts
 from autotune.scan.configs import read_config, written_values
 from autotune.scan.constants import read_constants
 from autotune.scan.files import DATA
@@ -34,6 +34,7 @@ from autotune.scan.library import Library
 from autotune.scan.modules import first_of_each, read_whole
 from autotune.scan.ranges import Range
 from autotune.scan.read_script import read_script
+from autotune.scan.self_tests import is_self_test
 from autotune.scan.settings import settings_of
 
 LAST = ("hydra", "raw", "deepspeed", "accelerate_config")
@@ -193,6 +194,7 @@ def bundle(
         *config_facts.facts(parts.calls, settings, parts.launches),
         *told,
         *environment.facts(parts.launches),
+        *jobs.facts(parts.launches, library),
         *software,
     ]
     return Bundle(
@@ -281,7 +283,10 @@ def of_launch(library: Library, launch: Launch) -> BundleFiles | None:
 
 
 def _of_script(library: Library, name: str) -> BundleFiles | None:
-    """The bundle of a script that no command names."""
+    """The bundle of a script that no command names; a module that tests itself is none."""
+    source = library.python(name)
+    if source is None or is_self_test(library, name, source):
+        return None
     script = _script(library, name, None)
     if script is None or not (script.calls or script.facts):
         return None

@@ -102,8 +102,18 @@ def test_fsdp(made: ConsumerCall, fsdp: bool | None, legacy: bool | None) -> Non
                 "deepspeed",
                 zero_optimization__offload_optimizer__device="nvme",
                 zero_optimization__offload_param__device="cpu",
+                zero_optimization__stage=3,
             ),
             "optimizer, parameters",
+        ),
+        (
+            call(
+                "deepspeed",
+                zero_optimization__offload_optimizer__device="cpu",
+                zero_optimization__offload_param__device="cpu",
+                zero_optimization__stage=2,
+            ),
+            "optimizer",
         ),
         (call("deepspeed", zero_optimization__offload_optimizer__device="none"), None),
         (call("accelerate_config", fsdp_config__fsdp_offload_params=True), "parameters"),
