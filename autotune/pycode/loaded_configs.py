@@ -6,14 +6,13 @@ import ast
 from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 
-from msgspec import Struct
 from msgspec.structs import replace
 
 from autotune.model.scanned import WrittenValue
 from autotune.pycode.mutations import later_values
 from autotune.pycode.names import full_name
 from autotune.pycode.origins import origins
-from autotune.pycode.script_view import ScriptView
+from autotune.pycode.script_view import LoadedConfig, ScriptView
 from autotune.syntax.python import last_name
 
 ValueReader = Callable[[ScriptView, ast.AST], WrittenValue]
@@ -48,29 +47,6 @@ HYDRA = "hydra.main"
 
 MAX_DEPTH = 12
 """Keys and wrappers around one file."""
-
-
-class LoadedConfig(Struct, frozen=True):
-    """What a data file holds below the key `prefix` ("" for all of it).
-
-    `made` are the calls that made the object: `own`, and behind a copy what that is a copy of.
-    """
-
-    entries: Mapping[str, WrittenValue]
-    prefix: str = ""
-    made: frozenset[ast.AST] = frozenset()
-    own: frozenset[ast.AST] = frozenset()
-
-    def below(self, key: str) -> LoadedConfig:
-        return replace(self, prefix=f"{self.prefix}.{key}" if self.prefix else key)
-
-    def is_of(self, other: LoadedConfig) -> bool:
-        """Whether both hold the same, whatever calls made it."""
-        return (self.entries, self.prefix) == (other.entries, other.prefix)
-
-    @property
-    def is_there(self) -> bool:
-        return not self.prefix or any(f"{name}.".startswith(f"{self.prefix}.") for name in self.entries)
 
 
 def config_values(view: ScriptView, node: ast.AST, value: ValueReader) -> WrittenValue | None:
@@ -140,6 +116,14 @@ def _config_asked(view: ScriptView, node: ast.AST, value: ValueReader, depth: in
 
 def _config_held(view: ScriptView, node: ast.AST, value: ValueReader, depth: int) -> LoadedConfig | None:
     """What an expression holds of a data file; None for what comes from none, or is not in it."""
+    # Remembered: what is wrapped in each other, or gets itself, is come to along many ways.
+    asked = (node, depth, bool(view.identified))
+    if asked not in view.held:
+        view.held[asked] = _held_config(view, node, value, depth)
+    return view.held[asked]
+
+
+def _held_config(view: ScriptView, node: ast.AST, value: ValueReader, depth: int) -> LoadedConfig | None:
     found = _config_asked(view, node, value, depth)
     if found is not None:
         return found if found.is_there else None

@@ -35,6 +35,29 @@ class DictEntries(Struct, frozen=True):
     is_open: bool = False
 
 
+class LoadedConfig(Struct, frozen=True):
+    """What a data file holds below the key `prefix` ("" for all of it).
+
+    `made` are the calls that made the object: `own`, and behind a copy what that is a copy of.
+    """
+
+    entries: Mapping[str, WrittenValue]
+    prefix: str = ""
+    made: frozenset[ast.AST] = frozenset()
+    own: frozenset[ast.AST] = frozenset()
+
+    def below(self, key: str) -> LoadedConfig:
+        return replace(self, prefix=f"{self.prefix}.{key}" if self.prefix else key)
+
+    def is_of(self, other: LoadedConfig) -> bool:
+        """Whether both hold the same, whatever calls made it."""
+        return (self.entries, self.prefix) == (other.entries, other.prefix)
+
+    @property
+    def is_there(self) -> bool:
+        return not self.prefix or any(f"{name}.".startswith(f"{self.prefix}.") for name in self.entries)
+
+
 Documents = Callable[[str, str], Mapping[str, WrittenValue] | None]
 """What the data file holds, by dotted key, that a word ("configs/base.yaml") means in a script; None for none."""
 
@@ -89,6 +112,8 @@ class ScriptView(Struct, frozen=True, eq=False):
     """The expressions of which only the object is asked for that they stand for, whatever changes it."""
     entries: dict[ast.AST, DictEntries] = field(default_factory=dict)
     """The entries of dicts found so far."""
+    held: dict[tuple[ast.AST, int, bool], LoadedConfig | None] = field(default_factory=dict)
+    """What expressions hold of data files, by expression, depth and whether only its object was asked for."""
     reached: dict[ast.AST, bool | None] = field(default_factory=dict)
     """Whether a run calls a function, as far as that was asked."""
     views: dict[ast.AST, ScriptView] = field(default_factory=dict)
