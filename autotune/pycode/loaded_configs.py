@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable, Iterator, Mapping
-from functools import partial
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
+from msgspec import Struct
 from msgspec.structs import replace
 
 from autotune.model.scanned import WrittenValue
+from autotune.pycode.index import AttributeWrite
 from autotune.pycode.mutations import later_values
 from autotune.pycode.names import full_name
 from autotune.pycode.origins import origins
@@ -78,18 +79,29 @@ def _unknown(given: WrittenValue) -> WrittenValue:
     return replace(given, value=None, known=False)
 
 
+class _ConfigHolder(Struct, frozen=True):
+    """What holds the section of a config."""
+
+    held: LoadedConfig
+    section: str
+    value: ValueReader
+
+    def holds(self, view: ScriptView, node: ast.expr) -> bool:
+        found = [(one, self.section) for one in _configs_of_origins(view, node, self.value, 0)]
+        if self.section:
+            around = self.section.rpartition(".")[0]
+            found += [(one, around) for one in _configs_around(view, node, self.value)]
+        return any(one is not None and one.prefix == prefix and bool(one.own & self.held.made) for one, prefix in found)
+
+    def possible_writes(self, view: ScriptView, key: str) -> Sequence[AttributeWrite]:
+        return view.index.writes.get(key, ())
+
+
 def _is_changed(view: ScriptView, held: LoadedConfig, value: ValueReader) -> bool:
     """Whether the run changes what a file says of a key, or of one above it."""
-
-    def holds(section: str, at: ScriptView, base: ast.expr) -> bool:
-        found = [(one, section) for one in _configs_of_origins(at, base, value, 0)]
-        if section:
-            found += [(one, section.rpartition(".")[0]) for one in _configs_around(at, base, value)]
-        return any(one is not None and one.prefix == prefix and bool(one.own & held.made) for one, prefix in found)
-
     keys = held.prefix.split(".")
     changes = (
-        later_values(view, key, partial(holds, ".".join(keys[:place])), lambda at, store: False)
+        later_values(view, key, _ConfigHolder(held, ".".join(keys[:place]), value), lambda at, store: False)
         for place, key in enumerate(keys)
     )
     return any(True for each in changes for _ in each)

@@ -131,14 +131,19 @@ def _key(package: str, key: str) -> str:
 
 def _main(library: Library, script: str) -> tuple[str, str] | None:
     """The folder of configs and the primary one, as the decorator of the script names them."""
-    source = library.python(script)
+    source = library.python(script) if b"hydra" in library.files[script].data else None
     for node in ast.walk(source.tree) if source is not None else ():
-        if isinstance(node, ast.Call) and ast.unparse(node.func) == "hydra.main":
+        if isinstance(node, ast.Call) and _is_hydra_main(node.func):
             said = {one.arg: one.value.value for one in node.keywords if isinstance(one.value, ast.Constant)}
             folder, name = said.get("config_path"), said.get("config_name")
             if isinstance(folder, str) and isinstance(name, str):
                 return posixpath.normpath(posixpath.join(posixpath.dirname(script), folder)), name.removesuffix(".yaml")
     return None
+
+
+def _is_hydra_main(node: ast.expr) -> bool:
+    base = node.value if isinstance(node, ast.Attribute) and node.attr == "main" else None
+    return isinstance(base, ast.Name) and base.id == "hydra"
 
 
 def _composed_files(library: Library, script: str, flags: Mapping[str, WrittenValue]) -> tuple[_Part, ...]:

@@ -161,8 +161,10 @@ class Library(Struct):
             return False
         if name in self._missing:
             return False
-        read = read_below(self.root, name)
-        if isinstance(read, ScanNote):
+        # Most of what is looked for is not there: a name is looked for in every folder up to the root.
+        is_there = os.path.exists(f"{self.root}/{name}")  # noqa: PTH110
+        read = read_below(self.root, name) if is_there else None
+        if not isinstance(read, File):
             self._missing.add(name)
             return False
         if not is_relevant(read):
