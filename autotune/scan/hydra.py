@@ -10,7 +10,6 @@ values (`data.num_workers=4`); a file chooses for others (`override /data: cifar
 from __future__ import annotations
 
 import ast
-import os
 import posixpath
 import re
 from collections.abc import Iterator, Mapping, Sequence
@@ -166,8 +165,7 @@ def _choices(library: Library, folder: str, flags: Mapping[str, WrittenValue]) -
     """The groups for which the command chooses a file: those that are folders of the configs."""
     for group, given in flags.items():
         plain = group.partition("@")[0]
-        # Unlike Path.is_dir, it takes a name that no system allows for one that is not there.
-        if os.path.isdir(library.root / folder / plain):  # noqa: PTH112
+        if library.has_folder(posixpath.join(folder, plain)):
             text = str(given.text if given.text is not None else given.value) if given.known else ""
             is_list = text.startswith("[") and text.endswith("]")
             # `data=a,b` starts several runs.
