@@ -77,6 +77,16 @@ class BundleFiles(Struct, frozen=True):
     imports: TopImports | None = None
 
 
+Make = Callable[[Library, Begin], BundleFiles | None]
+
+Progress = Callable[[str, int, int], object]
+"""Is told the file that is read next, how many are done, and of how many."""
+
+
+def no_progress(file: str, done: int, total: int) -> None:
+    """Where nobody waits."""
+
+
 class TrainingEntry(Struct, frozen=True):
     """A script with its modules; `parses` are the dialects whose keys its command line takes, `options` its own.
 
@@ -91,37 +101,45 @@ class TrainingEntry(Struct, frozen=True):
     stored: Mapping[str, WrittenValue]
 
 
-def gather(library: Library, named: Set[str] = frozenset(), kept: KeptScan | None = None) -> tuple[BundleFiles, ...]:
+def gather(
+    library: Library,
+    named: Set[str] = frozenset(),
+    kept: KeptScan | None = None,
+    progress: Progress = no_progress,
+) -> tuple[BundleFiles, ...]:
     """The parts of every bundle: of commands first, then of scripts with the configs that they take, then of other
     scripts, then of other configs, each in the order of names. `named` are the files that the user named, `kept` is
     what earlier scans have found."""
-    begun = partial(_begun, library, kept)
     commands = [launch for name in library.named("shell") for launch in _launches(library, name)]
     commands = _without_alike(library, commands, named)
     commands += _starting(library, named, {launch.file for launch in commands})
-    made = (begun(launch.file, of_launch, launch) for launch in commands)
-    found = [parts for parts in made if parts is not None]
-    taken = {name for parts in found for name in parts.files}
-    pairs = list(_pairs(library, named, taken))
-    made = (begun(launch.file, of_launch, launch) for launch in pairs)
-    found += [parts for parts in made if parts is not None]
+    done, found = 0, list[BundleFiles]()
+
+    def made(begins: Sequence[tuple[str, Begin]], make: Make[Begin], num_left: int) -> Iterator[BundleFiles]:
+        nonlocal done
+        for place, (file, begin) in enumerate(begins):
+            progress(file, done, done + len(begins) - place + num_left)
+            parts = _begun(library, kept, file, make, begin)
+            done += 1
+            yield from [parts] if parts is not None else []
+
+    def left(*syntaxes: str) -> list[str]:
+        return sorted(name for syntax in syntaxes for name in library.named(syntax) if name not in taken)
+
+    taken: set[str] = set()
+    found += made([(launch.file, launch) for launch in commands], of_launch, len(left("python", *DATA)))
     taken |= {name for parts in found for name in parts.files}
-    for make, syntaxes in ((_of_script, ("python",)), (_of_config, DATA)):
-        names = sorted(name for syntax in syntaxes for name in library.named(syntax) if name not in taken)
-        made = (begun(name, make, name) for name in names)
-        alone = [parts for parts in made if parts is not None]
+    pairs = list(_pairs(library, named, taken))
+    found += made([(launch.file, launch) for launch in pairs], of_launch, len(left("python", *DATA)))
+    taken |= {name for parts in found for name in parts.files}
+    for make, syntaxes, later in ((_of_script, ("python",), DATA), (_of_config, DATA, ())):
+        alone = list(made([(name, name) for name in left(*syntaxes)], make, len(left(*later))))
         found += _mains(alone)
         taken |= {name for parts in alone for name in parts.files}
     return tuple(found)
 
 
-def _begun(
-    library: Library,
-    kept: KeptScan | None,
-    name: str,
-    make: Callable[[Library, Begin], BundleFiles | None],
-    begin: Begin,
-) -> BundleFiles | None:
+def _begun(library: Library, kept: KeptScan | None, name: str, make: Make[Begin], begin: Begin) -> BundleFiles | None:
     """The bundle that `make` finds to begin with the file `name`; that of an earlier scan where no file that it looked
     for has changed since."""
     work = partial(library.begun, name, partial(make, library, begin))
