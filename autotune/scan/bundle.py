@@ -52,6 +52,9 @@ MAX_CONFIGS = 20
 MAX_LAUNCHES = 100
 """Commands of one shell script that are followed: each is a run, for which its script is read and all rules asked."""
 
+FIRST = 8
+"""Bundles that are read one after another before it is asked whether other processes shall read ahead."""
+
 ALIKE, ALL_OF_ONE = 4, 24
 """Commands that start one script with the same flags, whatever their values, and all that start it."""
 
@@ -117,7 +120,11 @@ def gather(
 
     def made(begins: Sequence[tuple[str, Begin]], make: Make[Begin], num_left: int) -> Iterator[BundleFiles]:
         nonlocal done
+        is_ahead = False
         for place, (file, begin) in enumerate(begins):
+            if kept is not None and not is_ahead and place % FIRST == FIRST - 1:
+                rest = [(one, (make.__name__, each), _work(library, one, make, each)) for one, each in begins[place:]]
+                is_ahead = kept.read_ahead(rest)
             progress(file, done, done + len(begins) - place + num_left)
             parts = _begun(library, kept, file, make, begin)
             done += 1
@@ -142,8 +149,12 @@ def gather(
 def _begun(library: Library, kept: KeptScan | None, name: str, make: Make[Begin], begin: Begin) -> BundleFiles | None:
     """The bundle that `make` finds to begin with the file `name`; that of an earlier scan where no file that it looked
     for has changed since."""
-    work = partial(library.begun, name, partial(make, library, begin))
+    work = _work(library, name, make, begin)
     return work() if kept is None else kept.bundle(name, (make.__name__, begin), work, BundleFiles)
+
+
+def _work(library: Library, name: str, make: Make[Begin], begin: Begin) -> Callable[[], BundleFiles | None]:
+    return partial(library.begun, name, partial(make, library, begin))
 
 
 def _without_alike(library: Library, commands: Sequence[Launch], named: Set[str]) -> list[Launch]:

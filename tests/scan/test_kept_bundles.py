@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from autotune.model.scanned import Scanned
-from autotune.scan import kept_bundles, read_script, scan
+from autotune.scan import ahead, kept_bundles, read_script, scan
 from autotune.scan.library import Library
 from autotune.scan.program import is_limited_alike
 
@@ -217,3 +217,28 @@ def test_how_many_modules_other_scripts_follow_counts_where_it_limits(
     before: int, then: int, followed: int, alike: bool
 ):
     assert is_limited_alike(before, then, followed) is alike
+
+
+def test_other_processes_read_the_same(project: Path, read: list[str], monkeypatch: pytest.MonkeyPatch):
+    for at in range(20):
+        (project / f"more{at}.py").write_text(OTHER.replace("num_workers=1", f"num_workers={at}"))
+        (project / f"raw{at}.py").write_text(TRAIN + "# autotune: ignore[DL001]\n")
+    expected = anew(project, monkeypatch)
+    monkeypatch.setattr(kept_bundles, "AHEAD_S", 0.0)
+    monkeypatch.setattr(ahead, "num_cpus", lambda: 3)
+    read.clear()
+    assert scanned(project) == expected
+    assert len(read) < 20, "the others were read by other processes"
+    read.clear()
+    assert scanned(project) == expected
+    assert read == []
+
+
+def test_what_another_process_cannot_read_is_read_here(project: Path, monkeypatch: pytest.MonkeyPatch):
+    for at in range(20):
+        (project / f"more{at}.py").write_text(OTHER)
+    monkeypatch.setattr(kept_bundles, "AHEAD_S", 0.0)
+    monkeypatch.setattr(ahead, "num_cpus", lambda: 2)
+    monkeypatch.setattr(read_script, "DETECTORS", (lambda script: 1 / 0,))
+    notes = [note.where for note in scanned(project).notes if note.is_bug]
+    assert len(notes) == len(set(notes)) == 22
