@@ -10,7 +10,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from itertools import takewhile
 from pathlib import Path
@@ -59,9 +59,10 @@ class CheckOptions(Struct, frozen=True):
     changed: str | None = None
 
 
-def check(options: CheckOptions, *, cwd: Path) -> Checked:
+def check(options: CheckOptions, *, cwd: Path, progress: Callable[[str, int, int], object] | None = None) -> Checked:
     """Read the files below the paths and report the findings of each training run that they describe.
 
+    `progress` is told the file that is read next, how many are done, and of how many.
     Raises UsageError for a path, a rule, a configuration, a baseline or a recording that cannot be used.
     """
     paths = [cwd / path for path in options.paths]
@@ -72,7 +73,7 @@ def check(options: CheckOptions, *, cwd: Path) -> Checked:
     rules = configuration.select_rules(all_rules, config, options.select, options.ignore)
     machine_facts, versions = _environment(options.python, cwd) if options.env else ((), None)
     profile = _load_profile(options.profile, cwd)
-    scanned = scan(paths, root=root, exclude=config.exclude, versions=versions)
+    scanned = scan(paths, root=root, exclude=config.exclude, versions=versions, progress=progress)
     observed = profile.observed(scanned.bundles, root) if profile is not None else [None] * len(scanned.bundles)
     judged, unjudged = _judge(scanned.bundles, rules, machine_facts, observed)
     reported = [suppression.suppress_by_person(each, config) for each in _without_repeats(judged)]
