@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import signal
 from collections.abc import Callable, Generator, Sequence
@@ -52,6 +53,7 @@ def _start(jobs: Sequence[Callable[[], bytes]], others: Sequence[BinaryIO]) -> t
         os.close(writer)
         return child, os.fdopen(reader, "rb")
     try:  # in the copy
+        gc.freeze()  # collections of the copy pass over all that it has got, and copy it in memory
         for one in others:
             one.close()
         os.close(reader)
