@@ -17,7 +17,7 @@ from autotune.cli.output import columns, has_colour, show
 from autotune.cli.script_command import explain_misplaced_options
 from autotune.collect import Request, Status
 from autotune.collect.request import DEFAULT_STEPS, LEAST_WINDOW_S
-from autotune.diagnose.diagnose import DiagnoseOptions, diagnose
+from autotune.diagnose.diagnose import DiagnoseOptions, diagnose, load
 from autotune.diagnose.from_trace import ENDINGS, diagnose_traces
 from autotune.diagnose.outlook import OutlookRequest
 from autotune.errors import ScriptError, UsageError
@@ -34,9 +34,10 @@ STEPS = f"Steps to measure (default: {DEFAULT_STEPS}, and at least {LEAST_WINDOW
 WARMUP = "Warm-up steps before the window (default: automatic)."
 TIME_LIMIT = "Limit in seconds, from the first step."
 STARTUP_LIMIT = "Limit in seconds until the first step."
+LOAD = "Report on a stored diagnosis (last: the newest) instead of a run, as `autotune report` does."
 PATH = click.Path(exists=True, path_type=Path)
 TRACE = "Report on traces of torch.profiler instead of a run; a COMMAND behind them only tells whose files they are of."
-OF_A_RUN = ("steps", "warmup", "after", "keep_going", "no_what_ifs")
+OF_A_RUN = ("load", "steps", "warmup", "after", "keep_going", "no_what_ifs")
 """Options that mean nothing to traces."""
 
 
@@ -54,6 +55,7 @@ OF_A_RUN = ("steps", "warmup", "after", "keep_going", "no_what_ifs")
 @options.format_of("diagnose")
 @options.output
 @options.verbose
+@click.option("--load", metavar="RUN_OR_RECORDING", help=LOAD)
 @click.option("--trace", "traces", multiple=True, type=PATH, metavar="FILE_OR_FOLDER...", help=TRACE)
 @options.no_lock
 @options.quiet
@@ -71,6 +73,8 @@ def command(command: tuple[str, ...], **given: Any) -> None:
     asked = outlook_request(given)
     if given["traces"]:
         _print(_read_traces(command, asked, given), given)
+    elif given["load"] is not None:
+        _print(load(given["load"], cwd=Path.cwd(), price=given["price"], asked=asked), given)
     elif _measure(command, asked, given).run.outcome in FAILED:
         raise SystemExit(ScriptError.exit_code)
 
