@@ -13,7 +13,7 @@ import click
 
 from autotune.cli import options
 from autotune.cli.outlook_options import outlook, outlook_request
-from autotune.cli.output import columns, has_colour, show
+from autotune.cli.output import columns, has_colour, show, verdict_last
 from autotune.cli.script_command import explain_misplaced_options
 from autotune.collect import Request, Status
 from autotune.collect.request import DEFAULT_STEPS, LEAST_WINDOW_S
@@ -79,7 +79,7 @@ def command(command: tuple[str, ...], **given: Any) -> None:
         width=columns(output),
         verbose=given["verbose"],
     )
-    show(text, output)
+    show(verdict_last(text, output) if given["format_"] == "text" else text, output)
     if not given["traces"] and report.run.outcome in FAILED:
         raise SystemExit(ScriptError.exit_code)
 
