@@ -2,8 +2,8 @@
 
 A module has `render(result, colour, width)`: the result of the verb as text that ends in a newline. It is imported when
 its format is asked for: `check` answers in a fraction of a second. Markdown and HTML write the same Note (note/). What
-several outputs say in the same words lies beside this file: findings.py, gains.py, stages.py, expectation.py, advice.py,
-labels.py, units.py and others. live.py and tune_progress.py show progress.
+several outputs say in the same words lies beside this file: findings.py, gains.py, stages.py, expectation.py,
+advice.py, labels.py, units.py and others. live.py and tune_progress.py show progress.
 """
 
 from __future__ import annotations
