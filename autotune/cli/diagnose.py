@@ -13,7 +13,7 @@ import click
 
 from autotune.cli import options
 from autotune.cli.outlook_options import outlook, outlook_request
-from autotune.cli.output import columns, has_colour, show
+from autotune.cli.output import columns, has_colour, show, verdict_last
 from autotune.cli.script_command import explain_misplaced_options
 from autotune.collect import Request, Status
 from autotune.collect.request import DEFAULT_STEPS, LEAST_WINDOW_S
@@ -89,7 +89,7 @@ def _print(report: Report, given: Mapping[str, Any]) -> None:
         width=columns(output),
         verbose=given["verbose"],
     )
-    show(text, output)
+    show(verdict_last(text, output) if given["format_"] == "text" else text, output)
 
 
 def _read_traces(command: tuple[str, ...], asked: OutlookRequest, given: Mapping[str, Any]) -> Report:

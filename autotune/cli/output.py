@@ -26,6 +26,14 @@ def columns(output: Path | None = None, default: int = WIDTH) -> int:
     return min(WIDEST, shutil.get_terminal_size((default, 24)).columns)
 
 
+def verdict_last(text: str, output: Path | None = None) -> str:
+    """A report whose first paragraph, the verdict, is there again at its end where a terminal is too short for all."""
+    if output is not None or not sys.stdout.isatty():
+        return text
+    is_long = text.count("\n") >= shutil.get_terminal_size((WIDTH, 24)).lines
+    return f"{text}\n{text.partition(chr(10) * 2)[0]}\n" if is_long else text
+
+
 def show(text: str, output: Path | None = None) -> None:
     """Print `text`, or write it to the file `output`. Raises UsageError when that cannot be written."""
     if output is None:

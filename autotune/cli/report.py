@@ -10,7 +10,7 @@ import click
 
 from autotune.cli import options
 from autotune.cli.outlook_options import outlook, outlook_request
-from autotune.cli.output import columns, has_colour, show
+from autotune.cli.output import columns, has_colour, show, verdict_last
 from autotune.collect import artefacts
 from autotune.diagnose.diagnose import load
 from autotune.diagnose.outlook import NOTHING, OutlookRequest
@@ -48,7 +48,7 @@ def command(run: str, **given: Any) -> None:
         width=columns(output),
         verbose=given["verbose"],
     )
-    show(text, output)
+    show(verdict_last(text, output) if given["format_"] == "text" else text, output)
 
 
 def _result(name: str, asked: OutlookRequest, given: Mapping[str, Any]) -> tuple[str, Any]:

@@ -1,8 +1,9 @@
 """The outputs of every verb: one module for each format, with its line in RENDERERS.
 
 A module has `render(result, colour, width)`: the result of the verb as text that ends in a newline. It is imported when
-its format is asked for: `check` answers in a fraction of a second. What several outputs say in the same words lies
-beside this file: findings.py, gains.py, bound.py, labels.py and units.py. live.py and tune_progress.py show progress.
+its format is asked for: `check` answers in a fraction of a second. Markdown and HTML write the same Note (note/). What
+several outputs say in the same words lies beside this file: findings.py, gains.py, stages.py, expectation.py,
+advice.py, labels.py, units.py and others. live.py and tune_progress.py show progress.
 """
 
 from __future__ import annotations

@@ -105,7 +105,8 @@ def verify(
         notes = (*verified.notes, *filter(None, [place.why_not]))
         day = time.strftime("%Y-%m-%d", time.gmtime())
         verified = replace(verified, resume=tried, notes=notes, seconds=time.monotonic() - began, day=day)
-        if run:
+        # A folder that a clone brought is data: it may be a link to anywhere.
+        if comparison.folder(root, run) in artefacts.runs(root):
             results.save_verification(comparison.folder(root, run), verified)
         return verified
 

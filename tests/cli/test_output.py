@@ -23,3 +23,13 @@ def test_a_pipe_and_a_file_have_the_default(monkeypatch: pytest.MonkeyPatch) -> 
     assert (output.columns(), output.columns(default=100)) == (output.WIDTH, 100)
     monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
     assert output.columns(Path("report.txt")) == output.WIDTH
+
+
+@pytest.mark.parametrize(("lines", "expected"), [(3, "verdict\n\na\nb\n\nverdict\n"), (24, "verdict\n\na\nb\n")])
+def test_a_short_terminal_ends_with_the_verdict(lines: int, expected: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    text = "verdict\n\na\nb\n"
+    assert output.verdict_last(text) == text
+    monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
+    monkeypatch.setattr(shutil, "get_terminal_size", lambda fallback: os.terminal_size((80, lines)))
+    assert output.verdict_last(text) == expected
+    assert output.verdict_last(text, Path("report.txt")) == text

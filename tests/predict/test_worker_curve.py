@@ -5,8 +5,8 @@ from test_predict_step_time import FACTS, LOADER
 
 from autotune.model.evidence import RUN, Evidence
 from autotune.model.window_detail import WorkerCount
-from autotune.predict import step_time
 from autotune.predict.worker_curve import predicted
+from autotune.predict.workers import workers
 
 TRIED = (WorkerCount(0, None, 40.0), WorkerCount(1, None, 41.0))
 
@@ -17,8 +17,9 @@ def test_from_none_to_more_than_there_are_cores_beside_what_was_tried() -> None:
     assert [one.alone_ms for one in found[:3]] == [40.0, 41.0, None]
     assert [one.is_now for one in found[:2]] == [True, False]
     assert found[0].predicted_ms == pytest.approx(100.0)
-    forecast = step_time.step_ms({"loader.num_workers": 2}, Evidence(FACTS))
-    assert forecast is not None and found[2].predicted_ms == forecast.ms < 100
+    gain = workers({"workers": "2"}, Evidence(FACTS), LOADER)
+    assert gain is not None and gain.speedup > 1
+    assert found[2].predicted_ms == pytest.approx(100.0 / gain.speedup)
 
 
 @pytest.mark.parametrize(("owner", "name"), [(RUN, "machine.cpus_per_rank"), (LOADER, "loader.num_workers")])

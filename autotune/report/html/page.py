@@ -23,7 +23,9 @@ def write(note: Note) -> str:
         requirements.check_packages(("jinja2",))
     from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
-    environment = Environment(loader=FileSystemLoader(_HERE), autoescape=True, undefined=StrictUndefined)
+    environment = Environment(
+        loader=FileSystemLoader(_HERE), autoescape=True, undefined=StrictUndefined, keep_trailing_newline=True
+    )
     environment.filters |= {
         "shown": clean,
         "words": _words,

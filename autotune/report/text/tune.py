@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterator, Sequence
 
 from autotune.model.patch import PatchChange
@@ -108,7 +109,7 @@ def _untried_findings(tuned: Tuned, width: int) -> Iterator[StyledLine]:
         text = f"{' '.join(found.rules)}: {found.message} ({format_gain(found.gain)})"
         yield from wrap(text, width, first="  ", rest="    ")
     if tuned.diagnosed:
-        yield from wrap_command("", f"autotune report {tuned.diagnosed}", "what to do about it", 26, width)
+        yield from wrap_command("", f"autotune report {shlex.quote(tuned.diagnosed)}", "what to do about it", 26, width)
 
 
 def _is_by_hand(verified: Verified | None) -> bool:
