@@ -37,12 +37,11 @@ class Removed(Struct, frozen=True):
 def facts(
     calls: Sequence[ConsumerCall], versions: Mapping[str, Version], ranges: Mapping[str, Range] | None = None
 ) -> Iterator[Fact]:
-    """Facts `arguments.*`: of one library with removed arguments, of one whose release is known if there is any.
+    """Facts `arguments.*` of one library with such arguments, of one whose release is known if there is any.
 
     A release that still accepts them has none, and a range in which all releases do.
     """
     allowed = ranges or {}
-    yield Fact("arguments.may_pass_num_items", RUN, _may_pass_num_items(versions, allowed))
     found = [one for call in calls for one in _removed_arguments(call) if not _is_accepted(one, versions, allowed)]
     package = next((one.package for one in found if one.package in versions), found[0].package if found else "")
     of_one = [one for one in found if one.package == package]
@@ -63,12 +62,15 @@ def facts(
         yield Fact("arguments.declared", RUN, "the release used here is not declared")
 
 
-def _may_pass_num_items(versions: Mapping[str, Version], ranges: Mapping[str, Range]) -> bool:
-    """Whether a release of transformers may be used that calls compute_loss with num_items_in_batch."""
-    if "transformers" in versions:
-        return not is_before(versions["transformers"], PASSES_NUM_ITEMS)
+def compute_loss_facts(versions: Mapping[str, Version], ranges: Mapping[str, Range]) -> Iterator[Fact]:
+    """Fact `arguments.may_pass_num_items`: whether a release of transformers may be used that calls compute_loss with
+    num_items_in_batch."""
     asked = ranges.get("transformers")
-    return asked is None or asked.high is None or is_before(PASSES_NUM_ITEMS, asked.high)
+    if "transformers" in versions:
+        may_pass = not is_before(versions["transformers"], PASSES_NUM_ITEMS)
+    else:
+        may_pass = asked is None or asked.high is None or is_before(PASSES_NUM_ITEMS, asked.high)
+    yield Fact("arguments.may_pass_num_items", RUN, may_pass)
 
 
 def _is_accepted(one: Removed, versions: Mapping[str, Version], ranges: Mapping[str, Range]) -> bool:

@@ -252,6 +252,7 @@ def bundle(
         _framework(parts.calls),
         *_train_loader(settings, parts.facts),
         *arguments.facts(parts.calls, versions, ranges or {}),
+        *(arguments.compute_loss_facts(versions, ranges or {}) if _has_compute_loss(parts.facts) else ()),
         *config_facts.facts(parts.calls, settings, parts.launches),
         *told,
         *environment.facts(parts.launches),
@@ -269,6 +270,10 @@ def bundle(
         is_module=(home := _home(library, parts.files[0], parts.imports)) is not None,
         home=home or "",
     )
+
+
+def _has_compute_loss(facts: Iterable[Fact]) -> bool:
+    return any(fact.name == "code.loss_takes_no_num_items" for fact in facts)
 
 
 def _home(library: Library, name: str, imports: TopImports | None) -> str | None:

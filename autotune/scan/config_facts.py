@@ -109,7 +109,13 @@ def _processes(calls: Sequence[ConsumerCall], launches: Sequence[Launch]) -> Ite
     started = {launch.num_processes for launch in launches} or {None}
     known = num_processes(calls) or (started.pop() if len(started) == 1 else None)
     if known is not None:
-        yield _fact("num_processes", known)
+        stated = [
+            given.location
+            for call in calls
+            for key in about(call.dialect, "processes")
+            if (given := call.arguments.get(key))
+        ]
+        yield _fact("num_processes", known, *stated, *(Location(one.file, one.line) for one in launches))
 
 
 def _model(calls: Sequence[ConsumerCall]) -> Iterator[Fact]:

@@ -9,7 +9,10 @@ from autotune.model.evidence import RUN, Fact, Location
 from autotune.scan.launch import Launch
 from autotune.scan.library import Library
 
-DIRECTIVE = re.compile(r"^#SBATCH[ \t]+(-{1,2}[A-Za-z][\w-]*)(?:[ \t=]+([^\s#]+))?", re.MULTILINE)
+DIRECTIVE = re.compile(r"^#SBATCH[ \t]+([^#\n]*)", re.MULTILINE)
+
+OPTION = re.compile(r"(?:^|\s)(-{1,2}[A-Za-z][\w-]*)(?:[ \t=]+([^\s-]\S*))?")
+"""--gres=gpu:4, -c 16; several stand on one line."""
 
 GPUS = re.compile(r"^(?:gpu:)?(?:[A-Za-z][\w.-]*:)?(\d+)$")
 """4, gpu:4, gpu:a100:4."""
@@ -48,8 +51,9 @@ def _directives(file: str, data: bytes) -> Mapping[str, tuple[str, Location]]:
     """The options of a batch job, each with its value and its place."""
     text = data.decode(errors="replace")
     return {
-        found[1]: (found[2] or "", Location(file, text.count("\n", 0, found.start()) + 1))
-        for found in DIRECTIVE.finditer(text)
+        option[1]: (option[2] or "", Location(file, text.count("\n", 0, line.start()) + 1))
+        for line in DIRECTIVE.finditer(text)
+        for option in OPTION.finditer(line[1])
     }
 
 

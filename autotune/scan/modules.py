@@ -73,13 +73,17 @@ def _whole_facts(
     names: Iterable[str],
 ) -> Iterator[Fact]:
     """What the words of all files say, of a run that trains in a loop of its own, and what its models compute."""
-    loops = [(view, one) for view in views for one in steps.get(view.file) or () if not one.is_hook]
+    found = [(view, one) for view in views for one in steps.get(view.file) or ()]
+    files = {one: library.files[one].data for one in (*names, *(each.file for each in views))}
+    loops = [(view, one) for view, one in found if not one.is_hook]
     if loops:
         view, step = loops[0]
-        files = {one: library.files[one].data for one in (*names, *(each.file for each in views))}
         folder = f"{posixpath.dirname(views[0].file)}/".lstrip("/")
         near = (library.files[one].data for one in library.named("python") if one.startswith(folder))
         yield from run_words.facts(files, near, view.place(step.backward or step.node))
+    elif found:
+        view, step = found[0]
+        yield from run_words.lightning_facts(files, library.root, view.place(step.node))
     if any(steps.values()):
         yield from library.worked(views[0].file, lambda work: tuple(model_code.facts(views))) or ()
 

@@ -6,10 +6,13 @@ file of the run is enough for silence.
 
 from __future__ import annotations
 
+import os
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
+from pathlib import Path
 
+from autotune import reading
 from autotune.catalogue.frameworks import frameworks
 from autotune.model.evidence import RUN, Fact, Location
 
@@ -51,6 +54,15 @@ def _shuffling_samplers(name: str, text: bytes) -> Iterator[Location]:
             yield Location(name, text.count(b"\n", 0, match.start()) + 1)
 
 
+LIGHTNING = re.compile(rb"^[ \t]*(?:from|import)[ \t]+(?:pytorch_lightning|lightning)\b", re.MULTILINE)
+
+SETS_PRECISION = re.compile(rb"precision|" + LOWER_PRECISION.pattern, re.IGNORECASE)
+
+SETTING_FILES = (".py", ".yaml", ".yml", ".json", ".toml", ".sh", ".sbatch", ".slurm", ".gin")
+
+MAX_FILES, MAX_BYTES = 3_000, 500_000
+"""Files of a project that are searched for what may set the precision of a Trainer, and the most that one may have."""
+
 SMALL_DATA, LARGE_DATA = re.compile(rb"CIFAR|MNIST"), re.compile(rb"[iI]mage[nN]et|IMAGENET|COCO")
 """Data sets of small pictures, with which a model of any kind is soon trained, and others."""
 
@@ -76,13 +88,44 @@ def facts(files: Mapping[str, bytes], near: Iterable[bytes], step: Location) -> 
     texts = list(files.values())
     if any(_has(_wrapping(), one) for one in texts):
         return
+    yield _heavy_model(texts, step)
     samplers = [place for name, text in files.items() for place in _shuffling_samplers(name, text)]
     if samplers and not any(b"set_epoch" in one for one in (*texts, *near)):
         yield Fact("code.never_sets_epoch", RUN, True, tuple(samplers))
-    is_small = any(_has(SMALL_DATA, one) for one in texts) and not any(_has(LARGE_DATA, one) for one in texts)
-    is_elsewhere = is_small or any(_has(ELSEWHERE, one) for one in texts)
-    yield Fact("code.has_heavy_model", RUN, not is_elsewhere and any(_has(HEAVY, one) for one in texts), (step,))
     if any(_has(SAVES, one) for one in texts) and not any(_has(RESTORES, one) for one in texts):
         yield Fact("code.never_restores_optimizer", RUN, True, (step,))
     if not any(_has(LOWER_PRECISION, one) for one in texts):
         yield Fact("code.names_no_lower_precision", RUN, True, (step,))
+
+
+def lightning_facts(files: Mapping[str, bytes], root: Path, step: Location) -> Iterator[Fact]:
+    """Facts `code.names_no_lower_precision` and `code.has_heavy_model`, where Lightning trains and no file of the
+    project names a precision: its Trainer takes one from scripts, configs and command lines."""
+    texts = list(files.values())
+    if not any(_has(LIGHTNING, one) for one in texts) or any(_has(SETS_PRECISION, one) for one in texts):
+        return
+    if not any(SETS_PRECISION.search(one) for one in _setting_files(root)):
+        yield _heavy_model(texts, step)
+        yield Fact("code.names_no_lower_precision", RUN, True, (step,))
+
+
+def _heavy_model(texts: Sequence[bytes], step: Location) -> Fact:
+    is_small = any(_has(SMALL_DATA, one) for one in texts) and not any(_has(LARGE_DATA, one) for one in texts)
+    is_elsewhere = is_small or any(_has(ELSEWHERE, one) for one in texts)
+    return Fact("code.has_heavy_model", RUN, not is_elsewhere and any(_has(HEAVY, one) for one in texts), (step,))
+
+
+def _setting_files(root: Path) -> Iterator[bytes]:
+    """What the files hold that may set something, hidden folders left out; more than MAX_FILES may set anything."""
+    number = 0
+    for folder, folders, names in os.walk(root):
+        folders[:] = sorted(one for one in folders if not one.startswith("."))
+        for name in (one for one in sorted(names) if one.endswith(SETTING_FILES)):
+            number += 1
+            if number > MAX_FILES:
+                yield b"precision"
+                return
+            try:
+                yield reading.read(Path(folder, name), most_bytes=MAX_BYTES)
+            except OSError:
+                continue

@@ -193,3 +193,15 @@ def test_the_size_that_layers_and_width_say() -> None:
     made = call("llmfoundry", model__n_layers=12, model__d_model=768)
     assert facts(made)["model_size_b"] == pytest.approx(0.085, abs=0.001)
     assert "model_size_b" not in facts(call("llmfoundry", model__n_layers=12))
+
+
+@pytest.mark.parametrize(
+    ("made", "command", "number"),
+    [
+        (call("hf_trainer"), "torchrun --nproc_per_node 4 train.py", 4),
+        (call("accelerate_config", num_processes=2), "python train.py", 2),
+        (call("hf_trainer"), "torchrun --nproc_per_node $N train.py", None),
+    ],
+)
+def test_the_processes_that_train(made: ConsumerCall, command: str, number: int | None) -> None:
+    assert facts(made, commands=started(command)).get("num_processes") == number

@@ -50,6 +50,7 @@ def test_the_gpus_that_a_command_may_use(tmp_path: Path, lines: list[str], expec
         (["#SBATCH --gres=gpu:4", "#SBATCH --cpus-per-task=16"], False),
         (["#SBATCH --gres=gpu:4", "#SBATCH -c 16"], False),
         (["#SBATCH --gres=gpu:4", "#SBATCH --exclusive"], False),
+        (["#SBATCH --gres=gpu:4", "#SBATCH -N 1 -c 64 # CPUs"], False),
         (["#SBATCH --gres=gpu:1"], None),
         ([], None),
     ],

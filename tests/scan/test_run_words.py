@@ -106,3 +106,35 @@ def test_another_file_of_the_folder_tells_the_sampler_the_epoch(tmp_path: Path) 
     other = "import torch\nfor x in loader:\n    loss(x).backward()\n    optimizer.step()\n    sampler.set_epoch(1)\n"
     found = stated(tmp_path, "from net import make", net=make, other=other)
     assert "code.never_sets_epoch" not in found
+
+
+LIGHTNING = """
+import pytorch_lightning as pl
+from torchvision.models import resnet50
+class Net(pl.LightningModule):
+    def training_step(self, batch, i):
+        return self.net(batch)
+if __name__ == "__main__":
+    pl.Trainer(max_epochs=3).fit(Net())
+"""
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "expected"),
+    [
+        ("other.yaml", "trainer:\n  devices: 1\n", True),
+        ("other.yaml", "trainer:\n  precision: 16-mixed\n", None),
+        ("run.txt", "precision", True),
+        (".hidden/other.yaml", "precision: 16", True),
+    ],
+)
+def test_a_precision_that_any_file_of_the_project_may_give_lightning(
+    tmp_path: Path, name: str, text: str, expected: bool | None
+) -> None:
+    (tmp_path / name).parent.mkdir(exist_ok=True)
+    (tmp_path / name).write_text(text)
+    (tmp_path / "train.py").write_text(LIGHTNING)
+    (bundle,) = [one for one in scan([tmp_path], root=tmp_path).bundles if one.name == "train.py"]
+    found = {one.name: one.value for one in bundle.facts}
+    assert found.get("code.names_no_lower_precision") is expected
+    assert found.get("code.has_heavy_model") is expected
