@@ -31,7 +31,9 @@ def asked(monkeypatch):
     return seen
 
 
-@pytest.mark.parametrize("words", [["report"], ["report", "last"], ["diagnose", "train.py"], ["diagnose", "--load", "last"]])
+@pytest.mark.parametrize(
+    "words", [["report"], ["report", "last"], ["diagnose", "train.py"], ["diagnose", "--load", "last"]]
+)
 def test_nothing_is_asked_for_by_itself(asked, words):
     assert run(words) == 2
     assert asked == [NOTHING]
