@@ -11,6 +11,16 @@ InternalError      4  a bug of ours; no AutotuneError, because the user can only
 
 from __future__ import annotations
 
+EXIT_CODES = {
+    0: "success, or nothing to report",
+    1: "`check`: a finding at or above --fail-on, or a limit that is not met; `verify`: --require-speedup is not met",
+    2: "wrong usage, configuration, rule file or Recording; or another measurement runs",
+    3: "the script failed, or reached no optimizer step",
+    4: "a bug of autotune: report it",
+    130: "interrupted (129, 143: by SIGHUP, SIGTERM)",
+}
+"""What each exit code of the command means."""
+
 
 class AutotuneError(Exception):
     """An error that the user can act on; printed without a traceback.

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import shlex
 import sys
+from collections.abc import Iterable
 from importlib.util import find_spec
 
 from autotune.errors import UsageError
 
 PACKAGES = {
+    "jinja2": "jinja2",
     "numpy": "numpy",
     "optuna": "optuna",
     "psutil": "psutil",
@@ -17,7 +19,7 @@ PACKAGES = {
 }
 """The packages of the extra, by the module of each that is imported."""
 
-ELSEWHERE = "Here work: check, explain, rules, apply --diff, and diagnose --load of a run that was measured elsewhere."
+ELSEWHERE = "Here work: check, explain, rules, apply --diff, and report of a run that was measured elsewhere."
 
 
 def check() -> None:
@@ -27,10 +29,10 @@ def check() -> None:
     check_packages()
 
 
-def check_packages() -> None:
+def check_packages(modules: Iterable[str] = tuple(PACKAGES)) -> None:
     """Raises UsageError that says what to install where a package of the extra is missing."""
-    missing = [package for module, package in PACKAGES.items() if find_spec(module) is None]
+    missing = [PACKAGES[module] for module in modules if find_spec(module) is None]
     if missing:
-        what = f"packages for measuring are not installed: {', '.join(missing)}"
+        what = f"packages of the extra are not installed: {', '.join(missing)}"
         command = f'{shlex.quote(sys.executable)} -m pip install "autotune-advisor[train]"'
         raise UsageError(what, where=sys.executable, to_do=f"Install them: {command}")

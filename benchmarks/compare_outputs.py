@@ -86,7 +86,7 @@ def reported(checkout: Path, run: Path, folder: Path) -> None:
     shutil.copytree(run, project, symlinks=True)
     recording = next(project.glob(".autotune/runs/*"))
     for form in ("text", "json"):
-        words = ["diagnose", "--load", str(recording), "--format", form]
+        words = ["report", str(recording), "--format", form]
         write(folder / f"diagnose-{run.name}.{form}", checkout, words, project)
     write(folder / f"patch-{run.name}.text", checkout, ["apply", "--diff"], project)
 

@@ -67,8 +67,8 @@ def test_every_command_exists(page: str) -> None:
     options = "\n".join(file.read_text(encoding="utf-8") for file in (ROOT / "autotune" / "cli").glob("*.py"))
     targets = set(re.findall(r"^(\w+):", text("Makefile"), re.MULTILINE))
     assert set(re.findall(r"`make (\w+)`", code)) <= targets
-    for verb, rest in re.findall(r"`autotune (\w+)([^`\n]*)`", code):
-        assert (ROOT / "autotune" / "cli" / f"{verb}.py").exists(), verb
+    for verb, rest in re.findall(r"`autotune ([\w-]+)([^`\n]*)`", code):
+        assert (ROOT / "autotune" / "cli" / f"{verb.replace('-', '_')}.py").exists(), verb
         assert [option for option in re.findall(r"--[\w-]+", rest) if f'"{option}"' not in options] == []
     started = re.findall(r"`(?:pytest|python) ([^`\n]+)`", code)
     files = [word for words in started for word in words.split() if "/" in word]

@@ -53,13 +53,13 @@ def _no_patch(run: Path) -> UsageError:
         return UsageError(
             "this search confirmed no candidate as faster, so it has no patch",
             where=str(run),
-            to_do=f"`autotune diagnose --load {diagnosed}` shows its diagnosis; "
+            to_do=f"`autotune report {diagnosed}` shows its diagnosis; "
             f"`autotune apply {diagnosed}` writes its changes.",
         )
     return UsageError(
         "this run has no patch: there was nothing to change",
         where=str(run),
-        to_do="`autotune diagnose --load last` shows what it found.",
+        to_do="`autotune report last` shows what it found.",
     )
 
 

@@ -40,18 +40,26 @@ def cache_folder() -> Path:
     return Path(base, "autotune") if base else Path("~/.cache/autotune").expanduser()
 
 
-def _keep(file: Path, name: str, value: object) -> None:
-    """Write `file` at once or not at all, and remove what was kept under `name` before."""
+def write(file: Path, data: bytes) -> None:
+    """Write a file of the cache at once or not at all."""
     import tempfile  # only a cache that is out of date needs it
 
     try:
         file.parent.mkdir(parents=True, exist_ok=True)
-        older = [one for one in file.parent.glob(f"{name}-*.json") if one != file]
         descriptor, temporary = tempfile.mkstemp(prefix=".", dir=file.parent)
         with os.fdopen(descriptor, "wb") as written:
-            written.write(json.encode(value))
+            written.write(data)
         Path(temporary).replace(file)
-        for one in older:
-            one.unlink(missing_ok=True)
     except OSError:
         pass  # a folder that cannot be written: the next process works it out again
+
+
+def _keep(file: Path, name: str, value: object) -> None:
+    """Write `file`, and remove what was kept under `name` before."""
+    write(file, json.encode(value))
+    try:
+        for one in file.parent.glob(f"{name}-*.json"):
+            if one != file:
+                one.unlink(missing_ok=True)
+    except OSError:
+        pass

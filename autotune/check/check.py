@@ -4,13 +4,13 @@
 2. Scan the files: a bundle for each training run that they describe.
 3. Evaluate the rules for each bundle, with the facts of the machine and of a recorded profile.
 4. Leave out what comments, the configuration or the baseline silence, minor findings, what stands in tests,
-   documentation and other projects' code, and with --changed what stands on lines that did not change.
+   documentation, other projects' code and unused presets, and with --changed what stands on lines that did not change.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from itertools import takewhile
 from pathlib import Path
@@ -21,7 +21,7 @@ from msgspec.structs import replace
 
 from autotune import reading
 from autotune.catalogue.dialects import Version
-from autotune.check import configuration, suppression
+from autotune.check import aside, configuration, suppression
 from autotune.engine.load import load_rules
 from autotune.model.checked import Checked, CheckedBundle
 from autotune.model.evidence import Evidence, Fact, Location
@@ -59,9 +59,10 @@ class CheckOptions(Struct, frozen=True):
     changed: str | None = None
 
 
-def check(options: CheckOptions, *, cwd: Path) -> Checked:
+def check(options: CheckOptions, *, cwd: Path, progress: Callable[[str, int, int], object] | None = None) -> Checked:
     """Read the files below the paths and report the findings of each training run that they describe.
 
+    `progress` is told the file that is read next, how many are done, and of how many.
     Raises UsageError for a path, a rule, a configuration, a baseline or a recording that cannot be used.
     """
     paths = [cwd / path for path in options.paths]
@@ -72,13 +73,14 @@ def check(options: CheckOptions, *, cwd: Path) -> Checked:
     rules = configuration.select_rules(all_rules, config, options.select, options.ignore)
     machine_facts, versions = _environment(options.python, cwd) if options.env else ((), None)
     profile = _load_profile(options.profile, cwd)
-    scanned = scan(paths, root=root, exclude=config.exclude, versions=versions)
+    scanned = scan(paths, root=root, exclude=config.exclude, versions=versions, progress=progress)
     observed = profile.observed(scanned.bundles, root) if profile is not None else [None] * len(scanned.bundles)
     judged, unjudged = _judge(scanned.bundles, rules, machine_facts, observed)
     reported = [suppression.suppress_by_person(each, config) for each in _without_repeats(judged)]
     if not options.with_minor:
         named = [os.path.relpath(os.path.realpath(path), root) for path in paths]
-        reported = [suppression.suppress_aside(suppression.suppress_minor(each), named) for each in reported]
+        why_aside = aside.places_aside(root, [each.bundle for each in reported])
+        reported = [suppression.suppress_aside(suppression.suppress_minor(each), named, why_aside) for each in reported]
     reported = _on_changed_lines(reported, options.changed, root)
     reported = _without_baseline(reported, options, root, cwd)
     return Checked(

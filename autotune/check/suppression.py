@@ -14,12 +14,6 @@ from autotune.model.rule import Rule, Severity
 from autotune.model.scanned import Bundle, IgnoreComment, ScanNote
 from autotune.scan.files import matches
 
-ASIDE_FOLDERS = frozenset({
-    *("test", "tests", "doc", "docs", "third_party", "thirdparty", "third-party", "vendor", "vendored", "external"),
-    *("externals", "submodules", "unsloth_compiled_cache"),
-})  # fmt: skip
-"""Folders of tests, of documentation, of other projects' code and of code that a library generated."""
-
 Judge = Callable[[Finding, Location], Silenced | None]
 
 
@@ -33,16 +27,19 @@ def suppress_minor(checked: CheckedBundle) -> CheckedBundle:
     return suppress(checked, lambda finding, place: Silenced(finding, MINOR, "") if finding.is_minor else None)
 
 
-def suppress_aside(checked: CheckedBundle, named: Iterable[str]) -> CheckedBundle:
-    """Silence findings in ASIDE_FOLDERS, but for critical ones and for files and folders below the root that the user
-    named."""
+def suppress_aside(
+    checked: CheckedBundle, named: Iterable[str], why_aside: Callable[[Bundle, str], str]
+) -> CheckedBundle:
+    """Silence findings in files that `why_aside` gives a reason for, but for critical ones and for files and folders
+    below the root that the user named."""
     chosen = [name for name in named if name != "."]
 
     def judge(finding: Finding, place: Location) -> Silenced | None:
-        folder = next((one for one in place.file.split("/")[:-1] if one in ASIDE_FOLDERS), None)
         is_named = any(f"{place.file}/".startswith(f"{one}/") for one in chosen)
-        is_aside = folder is not None and not is_named and finding.rule.severity is not Severity.CRITICAL
-        return Silenced(finding, ASIDE, f"in {folder}/") if is_aside else None
+        if is_named or finding.rule.severity is Severity.CRITICAL:
+            return None
+        why = why_aside(checked.bundle, place.file)
+        return Silenced(finding, ASIDE, why) if why else None
 
     return suppress(checked, judge)
 

@@ -8,7 +8,7 @@ import io
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 import click
 
@@ -26,33 +26,46 @@ _SYSTEM_ERRORS = (
 
 
 class Verb(NamedTuple):
-    """Where a verb's click command is ("module:attribute"), and its line in the help.
+    """Where a verb's click command is ("module:attribute"), its line in the help, and what it may do.
 
     A verb that only `measures` needs the packages for it as soon as it is imported.
     """
 
     target: str
     summary: str
+    does: Literal["reads", "runs", "writes"]
+    """It reads files alone; it starts the user's script, on scratch; it writes into the user's files."""
+
     measures: bool = False
 
 
 VERBS = {
     "check": Verb(
-        "autotune.cli.check:command", "Find slow or wrong settings in scripts and configs without running them."
+        "autotune.cli.check:command",
+        "Find slow or wrong settings in scripts and configs without running them.",
+        "reads",
     ),
     "diagnose": Verb(
-        "autotune.cli.diagnose:command", "Profile a few steps of a script and report where the time goes."
+        "autotune.cli.diagnose:command", "Profile a few steps of a script and report where the time goes.", "runs"
     ),
-    "explain": Verb("autotune.cli.explain:command", "Explain a rule: its condition, its reason and its advice."),
-    "apply": Verb("autotune.cli.apply:command", "Write the last diagnosis' changes into your files."),
+    "report": Verb("autotune.cli.report:command", "Report on a stored run, in any format.", "reads"),
+    "explain": Verb(
+        "autotune.cli.explain:command", "Explain a rule: its condition, its reason and its advice.", "reads"
+    ),
+    "apply": Verb("autotune.cli.apply:command", "Write the last diagnosis' changes into your files.", "writes"),
     "verify": Verb(
-        "autotune.cli.verify:command", "Measure a script before and after a change, in interleaved runs.", True
+        "autotune.cli.verify:command", "Measure a script before and after a change, in interleaved runs.", "runs", True
     ),
-    "tune": Verb("autotune.cli.tune:command", "Search settings that make a script faster, and confirm the best.", True),
-    "fit": Verb("autotune.cli.fit:command", "Say which cards a training step fits into, before one is rented."),
-    "undo": Verb("autotune.cli.undo:command", "Undo the changes that apply wrote."),
-    "trace": Verb("autotune.cli.trace:command", "Write the window of a diagnosis as a trace for Perfetto."),
-    "rules": Verb("autotune.cli.rules:command", "List every rule."),
+    "tune": Verb(
+        "autotune.cli.tune:command", "Search settings that make a script faster, and confirm the best.", "runs", True
+    ),
+    "fit": Verb("autotune.cli.fit:command", "Say which cards a training step fits into, before one is rented.", "runs"),
+    "undo": Verb("autotune.cli.undo:command", "Undo the changes that apply wrote.", "writes"),
+    "trace": Verb("autotune.cli.trace:command", "Write the window of a diagnosis as a trace for Perfetto.", "reads"),
+    "rules": Verb("autotune.cli.rules:command", "List every rule.", "reads"),
+    "agent-guide": Verb(
+        "autotune.cli.agent_guide:command", "Print one page on autotune for a coding agent or a script.", "reads"
+    ),
 }
 
 

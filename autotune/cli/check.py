@@ -18,6 +18,7 @@ from autotune.model.checked import BASELINE, Checked
 from autotune.model.rule import Severity
 from autotune.outlet import clean, print_stderr
 from autotune.report import render
+from autotune.report.check_progress import CheckProgress
 from autotune.report.findings import count
 
 NEVER = "never"
@@ -90,7 +91,8 @@ def command(paths: tuple[Path, ...], **given: Any) -> int:
     Nothing is run or imported. Rules that need a run are listed as such.
     """
     _refuse_incomplete(given)
-    checked = check(_options(paths, given), cwd=Path.cwd())
+    with CheckProgress() as shown:
+        checked = check(_options(paths, given), cwd=Path.cwd(), progress=shown.update)
     output = given["output"]
     if given["facts"]:
         show(render("check --facts", checked), output)

@@ -12,7 +12,8 @@ from typing import Any
 import click
 
 from autotune.cli import options
-from autotune.cli.output import has_colour, show
+from autotune.cli.outlook_options import outlook, outlook_request
+from autotune.cli.output import columns, has_colour, show, verdict_last
 from autotune.cli.script_command import explain_misplaced_options
 from autotune.collect import Request, Status
 from autotune.collect.request import DEFAULT_STEPS, LEAST_WINDOW_S
@@ -20,11 +21,8 @@ from autotune.diagnose.diagnose import DiagnoseOptions, diagnose, load
 from autotune.diagnose.from_trace import ENDINGS, diagnose_traces
 from autotune.diagnose.outlook import OutlookRequest
 from autotune.errors import ScriptError, UsageError
-from autotune.model.outlook import ProgressLine
 from autotune.model.report import Report
 from autotune.outlet import print_stderr
-from autotune.predict.device_options import DeviceRequest
-from autotune.predict.progress_line import progress
 from autotune.report import render
 from autotune.report.live import ProgressDisplay
 
@@ -35,21 +33,11 @@ AT_LEAST_ONE = click.IntRange(min=1)
 STEPS = f"Steps to measure (default: {DEFAULT_STEPS}, and at least {LEAST_WINDOW_S:g} s)."
 WARMUP = "Warm-up steps before the window (default: automatic)."
 TIME_LIMIT = "Limit in seconds, from the first step."
-AT = 'Progress of a running job, "step 1200/50000" or its progress bar: advise whether to restart it.'
-OPTIONS = "Compare with the same run on this many devices: DDP, ZeRO-2, FSDP."
+LOAD = "Report on a stored diagnosis (last: the newest) instead of a run, as `autotune report` does."
 PATH = click.Path(exists=True, path_type=Path)
 TRACE = "Report on traces of torch.profiler instead of a run; a COMMAND behind them only tells whose files they are of."
 OF_A_RUN = ("load", "steps", "warmup", "after", "keep_going", "no_what_ifs")
 """Options that mean nothing to traces."""
-
-POSITIVE = click.FloatRange(min=0, min_open=True)
-BANDWIDTH = "Between devices, for --options (default: assumed)."
-DEVICE_PRICE = "USD per hour of one device, for --options (default: --price)."
-
-
-def _progress(context: click.Context, parameter: click.Parameter, text: str | None) -> ProgressLine | None:
-    """The line of --at, read before anything is measured."""
-    return None if text is None else progress(text)
 
 
 @click.command(context_settings=options.BEFORE_A_COMMAND)
@@ -58,17 +46,15 @@ def _progress(context: click.Context, parameter: click.Parameter, text: str | No
 @click.option("--after", type=click.IntRange(min=0), default=0, help="Skip this many steps before the warm-up.")
 @click.option("--time-limit", type=float, default=180.0, show_default=True, help=TIME_LIMIT)
 @options.startup_limit
-@click.option("--keep-going", is_flag=True, help="Detach the probe after the window and let training finish.")
+@click.option("--keep-going", is_flag=True, help="Report when the window is over, and let training go on untouched.")
 @click.option("--no-what-ifs", is_flag=True, help="Stop after the window, without what-if probes.")
 @options.price
-@click.option("--at", callback=_progress, metavar="PROGRESS", help=AT)
-@click.option("--options", "devices", type=click.IntRange(min=2), metavar="DEVICES", help=OPTIONS)
-@click.option("--bandwidth", type=POSITIVE, metavar="GB/S", help=BANDWIDTH)
-@click.option("--device-price", type=float, help=DEVICE_PRICE)
+@outlook
 @options.python()
 @options.format_of("diagnose")
 @options.output
-@options.load("Report on a stored run (last: the newest).")
+@options.verbose
+@options.load(LOAD)
 @click.option("--trace", "traces", multiple=True, type=PATH, metavar="FILE_OR_FOLDER...", help=TRACE)
 @options.no_lock
 @options.quiet
@@ -83,19 +69,29 @@ def command(command: tuple[str, ...], **given: Any) -> None:
         autotune diagnose -- torchrun --nproc-per-node 2 train.py
         autotune diagnose --trace trace.json.gz
     """
-    outlook = _outlook_request(given)
+    asked = outlook_request(given)
     if given["traces"]:
-        report = _read_traces(command, outlook, given)
+        _print(_read_traces(command, asked, given), given)
     elif given["load"] is not None:
-        report = load(given["load"], cwd=Path.cwd(), price=given["price"], asked=outlook)
-    else:
-        report = _measure(command, outlook, given)
-    show(render("diagnose", report, given["format_"], colour=has_colour(given["output"])), given["output"])
-    if given["load"] is None and not given["traces"] and report.run.outcome in FAILED:
+        _print(load(given["load"], cwd=Path.cwd(), price=given["price"], asked=asked), given)
+    elif _measure(command, asked, given).run.outcome in FAILED:
         raise SystemExit(ScriptError.exit_code)
 
 
-def _read_traces(command: tuple[str, ...], outlook: OutlookRequest, given: Mapping[str, Any]) -> Report:
+def _print(report: Report, given: Mapping[str, Any]) -> None:
+    output = given["output"]
+    text = render(
+        "diagnose",
+        report,
+        given["format_"],
+        colour=has_colour(output),
+        width=columns(output),
+        verbose=given["verbose"],
+    )
+    show(verdict_last(text, output) if given["format_"] == "text" else text, output)
+
+
+def _read_traces(command: tuple[str, ...], asked: OutlookRequest, given: Mapping[str, Any]) -> Report:
     """Words that name traces are further traces: `--trace rank*.json` of a shell gives all but the first as words."""
     more = list(takewhile(lambda word: word.endswith(ENDINGS) and Path(word).is_file(), command))
     paths = [*given["traces"], *map(Path, more)]
@@ -109,18 +105,13 @@ def _read_traces(command: tuple[str, ...], outlook: OutlookRequest, given: Mappi
         cwd=Path.cwd(),
         environ=os.environ,
         price=given["price"],
-        asked=outlook,
+        asked=asked,
         explicit_python=given["python"],
     )
 
 
-def _outlook_request(given: Mapping[str, Any]) -> OutlookRequest:
-    devices = given["devices"]
-    wanted = DeviceRequest(devices, given["bandwidth"], given["device_price"]) if devices is not None else None
-    return OutlookRequest(given["at"], wanted)
-
-
-def _measure(command: tuple[str, ...], outlook: OutlookRequest, given: Mapping[str, Any]) -> Report:
+def _measure(command: tuple[str, ...], asked: OutlookRequest, given: Mapping[str, Any]) -> Report:
+    """Measure, and print the report: with --keep-going that is while training goes on."""
     request = Request(
         steps=given["steps"],
         warmup=given["warmup"],
@@ -132,14 +123,14 @@ def _measure(command: tuple[str, ...], outlook: OutlookRequest, given: Mapping[s
     )
     # Where the report goes to stdout for a program, the script's own output goes elsewhere.
     stdout = sys.stderr.fileno() if given["format_"] != "text" and given["output"] is None else None
-    asked = DiagnoseOptions(
+    wanted = DiagnoseOptions(
         command,
         request,
         python=given["python"],
         price=given["price"],
         lock=not given["no_lock"],
         stdout=stdout,
-        asked=outlook,
+        asked=asked,
     )
     is_announced = given["quiet"]
     with ProgressDisplay(quiet=given["quiet"]) as live:
@@ -151,13 +142,18 @@ def _measure(command: tuple[str, ...], outlook: OutlookRequest, given: Mapping[s
                 is_announced = True
             live.update(status)
 
+        def publish(report: Report) -> None:
+            live.close()
+            _print(report, given)
+
         with explain_misplaced_options(command, quiet=given["quiet"]):
-            return diagnose(asked, show_status, cwd=Path.cwd())
+            return diagnose(wanted, show_status, cwd=Path.cwd(), publish=publish)
 
 
 def _announcement(request: Request) -> str:
     """What will happen to the job, before it starts."""
-    after = "the probe detaches after" if request.keep_going else "the job will be stopped after"
     steps = f"{request.steps} steps" if request.steps else f"about {DEFAULT_STEPS} steps"
-    replays = " and a few replays of them" if request.what_ifs and not request.keep_going else ""
-    return f"autotune: {after} {steps}{replays}."
+    if request.keep_going:
+        return f"autotune: the probe detaches after {steps} and reports; training goes on."
+    replays = " and a few replays of them" if request.what_ifs else ""
+    return f"autotune: the job will be stopped after {steps}{replays}."

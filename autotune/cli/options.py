@@ -73,6 +73,7 @@ startup_limit = click.option("--startup-limit", type=float, default=1800.0, show
 output = click.option("--output", type=FILE, help="Write the report to this file.")
 price = click.option("--price", type=float, help="USD per hour of this machine: adds cost to times.")
 no_lock = click.option("--no-lock", is_flag=True, help="Measure even while another measurement runs.")
+verbose = click.option("--verbose", is_flag=True, help="Say of all that was not looked at why.")
 quiet = click.option("--quiet", is_flag=True, help="Show no progress on stderr.")
 script_command = click.argument("command", nargs=-1, type=click.UNPROCESSED)
 """COMMAND: a script with its arguments, or a command that starts one; `cli/script_command.py` says which."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import sys
 from pathlib import Path
 
@@ -12,6 +13,25 @@ from autotune.errors import UsageError
 def has_colour(output: Path | None = None) -> bool:
     """Whether the reader sees colours: on a terminal, unless NO_COLOR is set."""
     return output is None and sys.stdout.isatty() and not os.environ.get("NO_COLOR")
+
+
+WIDTH, WIDEST = 80, 120
+"""Columns of a report that goes to no terminal; longer lines are hard to read."""
+
+
+def columns(output: Path | None = None, default: int = WIDTH) -> int:
+    """The width that the reader has: that of the terminal, else `default`."""
+    if output is not None or not sys.stdout.isatty():
+        return default
+    return min(WIDEST, shutil.get_terminal_size((default, 24)).columns)
+
+
+def verdict_last(text: str, output: Path | None = None) -> str:
+    """A report whose first paragraph, the verdict, is there again at its end where a terminal is too short for all."""
+    if output is not None or not sys.stdout.isatty():
+        return text
+    is_long = text.count("\n") >= shutil.get_terminal_size((WIDTH, 24)).lines
+    return f"{text}\n{text.partition(chr(10) * 2)[0]}\n" if is_long else text
 
 
 def show(text: str, output: Path | None = None) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 import click
 
 from autotune.cli import options
-from autotune.cli.output import has_colour, show
+from autotune.cli.output import columns, has_colour, show
 from autotune.cli.script_command import explain_misplaced_options, resolve_command
 from autotune.history.commands import StoredCommand
 from autotune.outlet import print_stderr
@@ -54,7 +54,7 @@ def command(command: tuple[str, ...], **given: Any) -> None:
             live.close()
             print_stderr(f"autotune: {progress.interrupted()}")
             raise
-    show(render("tune", tuned, given["format_"], colour=has_colour(), width=100))
+    show(render("tune", tuned, given["format_"], colour=has_colour(), width=columns(default=100)))
 
 
 def _options(command: StoredCommand, given: Mapping[str, Any]) -> TuneOptions:

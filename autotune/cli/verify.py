@@ -10,7 +10,7 @@ import click
 from msgspec.structs import replace
 
 from autotune.cli import options
-from autotune.cli.output import has_colour, show
+from autotune.cli.output import columns, has_colour, show
 from autotune.cli.script_command import explain_misplaced_options, resolve_command
 from autotune.history.commands import StoredCommand, is_remembered
 from autotune.model.rule import Effect
@@ -55,7 +55,7 @@ def command(command: tuple[str, ...], **given: Any) -> int:
         raise click.UsageError("--patch and --against exclude each other: say what to compare with.")
     resolved = resolve_command(command, "verify", given["python"], run_of(given["patch"], Path.cwd()))
     verified = replace(_verify(resolved, given), resume_command=_resume_command(resolved, given["resume"]))
-    show(render("verify", verified, given["format_"], colour=has_colour()))
+    show(render("verify", verified, given["format_"], colour=has_colour(), width=columns()))
     return 0 if _meets(verified, given["require_speedup"]) else NOT_MET
 
 

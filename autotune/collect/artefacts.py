@@ -111,7 +111,7 @@ def mark_last(run: Path, cwd: Path | None = None) -> None:
 
 
 def resolve(name: str, cwd: Path) -> Path:
-    """The run folder or recording file that `--load NAME` means: a path, "last", or a run id of this project.
+    """The run folder or recording file that `report NAME` means: a path, "last", or a run id of this project.
 
     "last" is the newest run whose command was typed in `cwd`, else the newest of the project.
     Raises UsageError, which names the newest runs, when there is none.

@@ -76,6 +76,10 @@ class Collected(Struct, frozen=True):
     effects: SideEffects = field(default_factory=SideEffects)
 
 
+OnLeft = Callable[[Collected], None]
+"""Called where the probe has left a command that goes on (`keep_going`)."""
+
+
 def isolation_gaps(pid: int) -> AbstractContextManager[None]:
     """Lets it go on."""
     return nullcontext()
@@ -93,9 +97,12 @@ def collect(
     stderr: Path | None = None,
     hold: Hold = isolation_gaps,
     protected: Path | None = None,
+    on_left: OnLeft = lambda collected: None,
 ) -> Collected:
     """Run the command with the probe until the window is over; `show` gets the live status.
 
+    With `keep_going` the command goes on then: `on_left` gets what was collected, and this returns when it has ended,
+    with its exit code.
     `protected` is a folder that the script owns beside its own and the working folder's project.
     `stdout` is a file descriptor for the child's output (None: inherited), `stderr` a file for its messages; `hold` may
     stop its process group now and then. A Python process that starts without the probe (-I, a PYTHONPATH of the
@@ -105,7 +112,7 @@ def collect(
     cwd, environ = words.cwd or cwd, {**environ, **words.variables}
     roots = (*_roots(words, cwd), *([protected] if protected is not None else []))
     artefacts.write_json(folder / artefacts.MANIFEST, {**identity(), "command": list(words.argv[:1])})
-    job = LaunchSpec(request, folder, roots, show, (stdout, stderr), hold, environ)
+    job = LaunchSpec(request, folder, roots, show, (stdout, stderr), hold, environ, on_left)
     result = _collected(job, StartRecord(words.argv, str(cwd), environ))
     return result if stderr is None else replace(result, said=stderr_tail.last_lines(stderr))
 
@@ -123,6 +130,7 @@ class LaunchSpec(Struct, frozen=True):
     output: _Output
     hold: Hold
     environ: Mapping[str, str]
+    on_left: OnLeft
 
 
 class StartRecord(Struct, frozen=True):
@@ -168,7 +176,7 @@ def _attempt(
             child = start_job(lambda: _start(StartRecord((*front, *began.argv), began.cwd, environ), job.output))
             try:
                 with job.hold(child.pid):
-                    result = _watch(job.request, child, job.folder, job.show)
+                    result = _watch(job, child)
             finally:
                 ended = end_job(child.pid, job.folder)
                 child.wait()
@@ -219,12 +227,24 @@ def _roots(words: command.PlannedCommand, cwd: Path) -> tuple[Path, ...]:
     return tuple(dict.fromkeys([artefacts.project_root(cwd), cwd, *script]))
 
 
-def _watch(
-    request: requests.Request,
-    child: subprocess.Popen[bytes],
-    folder: Path,
-    show: Callable[[progress.Status], None],
-) -> Collected | Interpreter:
+def _watch(job: LaunchSpec, child: subprocess.Popen[bytes]) -> Collected | Interpreter:
+    collected = _until_over(job, child)
+    if job.request.keep_going and isinstance(collected, Collected) and collected.ended_by == "probe":
+        job.on_left(collected)
+        return replace(collected, exit_code=_end_of(child))
+    return collected
+
+
+def _end_of(child: subprocess.Popen[bytes]) -> int:
+    """Wait for it; its exit code."""
+    while (code := child.poll()) is None:
+        check_interrupted()
+        time.sleep(POLL_S)
+    return code
+
+
+def _until_over(job: LaunchSpec, child: subprocess.Popen[bytes]) -> Collected | Interpreter:
+    request, folder = job.request, job.folder
     began, startup_s = time.monotonic(), None
     pythons: dict[Image, ProcessRecord] = {}
     with MachineSampler(child.pid, library=connect_nvml()[0]) as sampler:
@@ -241,7 +261,7 @@ def _watch(
             bare = uninjected(child.pid, folder, pythons)
             if bare is not None:
                 return bare
-            show(seen)
+            job.show(seen)
             time.sleep(POLL_S)
     recordings = load(folder)
     return Collected(
@@ -274,10 +294,10 @@ def _first_step_s(recordings: tuple[Recording, ...], began: float) -> float | No
 
 def _reason(request: requests.Request, folder: Path, elapsed: float, startup_s: float | None) -> str:
     """Why the measurement is over although the command still runs, "" while it is not."""
-    if request.keep_going:
-        return ""
     if _probe_has_left(folder):
         return "probe"
+    if request.keep_going:
+        return ""
     if next(folder.glob("bug-*"), None) is not None:
         return "bug"
     if startup_s is None and elapsed > request.startup_limit_s:
@@ -294,7 +314,7 @@ def _probe_has_left(folder: Path) -> bool:
 
 
 def write_manifest(collected: Collected, more: Mapping[str, Any]) -> None:
-    """Write run.json: how the measurement went, for --load."""
+    """Write run.json: how the measurement went, for `report`."""
     row = {
         "ended_by": collected.ended_by,
         "exit_code": collected.exit_code,

@@ -29,6 +29,7 @@ from autotune.derive import (
     traced,
     user_logging,
     what_ifs,
+    window_detail,
 )
 from autotune.model.derived import Derived
 from autotune.model.evidence import Fact
@@ -74,6 +75,7 @@ def derive(
         startup=_startup(first.recording),
         ranks=ranks.rows(views, waits, late),
         collectives=collectives.rows(mine),
+        detail=window_detail.detail(first),
         devices=tuple(one for view in views if (one := device_profile.profile(view)) is not None),
     )
 

@@ -210,7 +210,7 @@ def _within(table: Json, kind: str, gaps: Sequence[Stretch]) -> Named:
 def _python(table: Json, gaps: Sequence[Stretch], span_ns: int) -> Iterator[IdlePart]:
     """What no operator covers: Python, by the innermost function of the user's where stacks tell it."""
     found, place = Named(), 0
-    for start, end, name in _innermost(table):
+    for start, end, name in innermost_lines(table):
         while place < len(gaps) and gaps[place][1] <= start:
             place += 1
         at = place
@@ -221,7 +221,7 @@ def _python(table: Json, gaps: Sequence[Stretch], span_ns: int) -> Iterator[Idle
     yield from _named("python", found, span_ns)
 
 
-def _innermost(table: Json) -> Iterator[tuple[int, int, str]]:
+def innermost_lines(table: Json) -> Iterator[tuple[int, int, str]]:
     """(start, end, place) of the user's functions without what functions within them take; in order."""
     rows = table["host_rows"]
     calls = sorted((start, -(start + ns), rows[row]["name"]) for row, start, ns in _host(table, "line"))

@@ -1,4 +1,4 @@
-"""Work that need not be done: gradients that nobody uses, float64 that nobody asked for, and replays without either."""
+"""Work that need not be done: gradients and second derivatives that nobody uses, float64, and replays without them."""
 
 from __future__ import annotations
 
@@ -8,23 +8,29 @@ from pathlib import PurePath
 from autotune.derive import replays
 from autotune.derive.recording_view import RecordingView
 from autotune.model.evidence import RUN, Fact, Location
-from autotune.model.recording_sections import Float64, UnusedGradients
+from autotune.model.recording_sections import Float64, UnusedGradients, UnusedSecondDerivatives
+
+_SAVED = {
+    "unused_gradients": ("replay.unused_gradients_share", "replay.unused_gradients_least_share"),
+    "second_derivatives": ("replay.second_derivatives_share", "replay.second_derivatives_least_share"),
+    "float64": ("replay.float64_share", "replay.float64_least_share"),
+}
+"""What the replays without it save: the median of the rounds, and the least."""
 
 
 def facts(view: RecordingView) -> Iterator[Fact]:
-    """Facts `gradients.*` and `float64.*`; none where no step was watched."""
+    """Facts `gradients.*`, `second_derivatives.*` and `float64.*`; none where no step was watched."""
     for what_if in replays.completed(view, "watch"):
         rows, float64 = what_if.result["gradients"], what_if.result["float64"]
         for reason in ("unowned", "discarded"):
             found = [row for row in rows if row["reason"] == reason]
             yield from _unused(reason, found) if found else [Fact(f"gradients.{reason}_share", RUN, 0.0)]
+        if "second_derivatives" in what_if.result:  # an earlier version did not look for them
+            yield from _second_derivatives(what_if.result["second_derivatives"])
         yield from _float64(float64) if float64 is not None else [Fact("float64.num_results", RUN, 0)]
-    if saved := replays.saved_without(view, "unused_gradients"):
-        yield Fact("replay.unused_gradients_share", RUN, saved[0])
-        yield Fact("replay.unused_gradients_least_share", RUN, saved[1])
-    if saved := replays.saved_without(view, "float64"):
-        yield Fact("replay.float64_share", RUN, saved[0])
-        yield Fact("replay.float64_least_share", RUN, saved[1])
+    for change, names in _SAVED.items():
+        if saved := replays.saved_without(view, change):
+            yield from (Fact(name, RUN, share) for name, share in zip(names, saved, strict=True))
 
 
 def _unused(reason: str, found: list[UnusedGradients]) -> Iterator[Fact]:
@@ -37,6 +43,13 @@ def _unused(reason: str, found: list[UnusedGradients]) -> Iterator[Fact]:
         yield Fact(f"gradients.{reason}_modules", RUN, most["modules"])
 
 
+def _second_derivatives(found: list[UnusedSecondDerivatives]) -> Iterator[Fact]:
+    places = tuple(_location(row) for row in found)
+    yield Fact("second_derivatives.num_unused", RUN, len(found), places)
+    if found:
+        yield Fact("second_derivatives.place", RUN, _place(found[0]))
+
+
 def _float64(found: Float64) -> Iterator[Fact]:
     yield Fact("float64.is_asked_for", RUN, found["is_asked_for"])
     yield Fact("float64.place", RUN, _place(found))
@@ -44,9 +57,9 @@ def _float64(found: Float64) -> Iterator[Fact]:
     yield Fact("float64.num_results", RUN, found["results"], (_location(found),))
 
 
-def _location(row: UnusedGradients | Float64) -> Location:
+def _location(row: UnusedGradients | UnusedSecondDerivatives | Float64) -> Location:
     return Location(row["file"], row["line"])
 
 
-def _place(row: UnusedGradients | Float64) -> str:
+def _place(row: UnusedGradients | UnusedSecondDerivatives | Float64) -> str:
     return f"{PurePath(row['file']).name}:{row['line']}"

@@ -109,7 +109,7 @@ def split(nodes: Sequence[EventNode], window: Span, spans: Sequence[Span]) -> Ex
     for node in nodes:
         if node.end_ns > window[0] and node.start_ns < window[1]:
             phases.setdefault(node.phase, 0)
-    for start, end, index in _segments(nodes, window):
+    for start, end, index in segments(nodes, window):
         saving = index >= 0 and _saves(nodes[index])
         evaluated = 0 if saving else overlap((start, end), spans)
         phase = nodes[index].phase if index >= 0 else "other"
@@ -125,7 +125,7 @@ def by_step(nodes: Sequence[EventNode], edges: Sequence[int], spans: Sequence[Sp
     """As `split`, between each two of `edges` (at least two, in order): nanoseconds of each phase that was seen."""
     rows: list[dict[str, int]] = [{} for _ in edges[1:]]
     place = 0
-    for start, end, index in _segments(nodes, (edges[0], edges[-1])):
+    for start, end, index in segments(nodes, (edges[0], edges[-1])):
         phase, saving = (nodes[index].phase, _saves(nodes[index])) if index >= 0 else ("other", False)
         while start < end:
             while edges[place + 1] <= start:
@@ -143,7 +143,7 @@ def _saves(node: EventNode) -> bool:
     return node.event.kind == "checkpoint" or node.inside("checkpoint")
 
 
-def _segments(nodes: Sequence[EventNode], window: Span) -> Iterator[tuple[int, int, int]]:
+def segments(nodes: Sequence[EventNode], window: Span) -> Iterator[tuple[int, int, int]]:
     """(start, end, index of the innermost node or -1), gapless over `window`."""
     now, last = window
     stack: list[int] = []

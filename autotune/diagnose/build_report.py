@@ -19,6 +19,7 @@ from autotune.model.finding import Finding, Gain, Passed
 from autotune.model.recording import Recording
 from autotune.model.report import Report, StartUpPart
 from autotune.model.rule import Rule
+from autotune.predict import worker_curve
 from autotune.predict.combine import CPUS
 from autotune.predict.threads import undisturbed
 
@@ -63,6 +64,7 @@ def build_report(
         ranks=derived.ranks,
         collectives=derived.collectives,
         devices=derived.devices,
+        detail=replace(derived.detail, workers=worker_curve.predicted(derived.detail.workers, evidence)),
     )
 
 

@@ -10,8 +10,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping
-from contextlib import nullcontext
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack
 from pathlib import Path
 
 from msgspec import Struct, field
@@ -27,6 +27,7 @@ from autotune.diagnose import (
     missing_package,
     outcome,
     outlook,
+    patch_diff,
     write_patch,
 )
 from autotune.diagnose.build_report import build_report
@@ -40,6 +41,7 @@ from autotune.invocation import invoked
 from autotune.machine.software import release
 from autotune.model.evidence import Fact
 from autotune.model.report import Report
+from autotune.model.rule import Rule
 from autotune.model.scanned import Bundle
 from autotune.scan.command import files_outside, project_pins, scan_command
 
@@ -62,14 +64,48 @@ class DiagnoseOptions(Struct, frozen=True):
     asked: outlook.OutlookRequest = outlook.NOTHING
 
 
-def diagnose(options: DiagnoseOptions, show: Show, *, cwd: Path, environ: Mapping[str, str] = os.environ) -> Report:
-    """Measure a command and say what its steps are made of.
+def diagnose(
+    options: DiagnoseOptions,
+    show: Show,
+    *,
+    cwd: Path,
+    environ: Mapping[str, str] = os.environ,
+    publish: Callable[[Report], None] = lambda report: None,
+) -> Report:
+    """Measure a command and say what its steps are made of; `publish` gets the Report as soon as it is known.
 
-    Raises UsageError and BusyError before anything was started, ScriptError when there was nothing to measure.
+    With `keep_going` that is while training goes on: this returns when it has ended. Raises UsageError and BusyError
+    before anything was started, ScriptError when there was nothing to measure, or when the command failed afterwards.
     """
     requirements.check()
     rules = load_rules()
-    measured = _measure(options, show, cwd, environ)
+    published: list[Report] = []
+
+    def report(measured: Measurement) -> None:
+        published.append(_report(measured, options, rules, cwd, environ))
+        publish(published[-1])
+
+    measured = _measure(options, show, cwd, environ, report)
+    if not published:
+        report(measured)
+    elif measured.collected.exit_code:
+        raise _failed_later(published[-1].run.command, measured.collected.exit_code)
+    return published[-1]
+
+
+def _failed_later(command: Sequence[str], exit_code: int) -> ScriptError:
+    return ScriptError(
+        f"it ended with exit code {exit_code}, after the report on its first steps",
+        where=" ".join(command[:2]),
+        to_do="Its own message is above.",
+        status=exit_code,
+    )
+
+
+def _report(
+    measured: Measurement, options: DiagnoseOptions, rules: Sequence[Rule], cwd: Path, environ: Mapping[str, str]
+) -> Report:
+    """Read the command's files, store all that is known, and build the report from it."""
     versions = machine.software(measured.python)
     releases = {name: version for name, text in versions.items() if (version := release(text)) is not None}
     recordings, root = measured.collected.recordings, measured.root
@@ -85,6 +121,7 @@ def diagnose(options: DiagnoseOptions, show: Show, *, cwd: Path, environ: Mappin
     attachments.write(report.evaluation.findings)
     target = construction.PatchTarget(root, measured.folder, cwd, environ)
     report = replace(report, patch=write_patch.write(report, bundle, releases, target))
+    report = replace(report, diff=patch_diff.stored(measured.folder))
     return finish(report, recordings, options.asked, root)
 
 
@@ -112,7 +149,7 @@ def load(
         report = build_report(recordings, known, load_rules(), price, attachments.written_scripts(path))
     except EvidenceError as error:
         raise UsageError(f"it contradicts itself: {error}", where=str(path), to_do="Diagnose again.") from error
-    report = replace(report, patch=write_patch.patch_file(path), name=name)
+    report = replace(report, patch=write_patch.patch_file(path), diff=patch_diff.stored(path), name=name)
     return finish(report, recordings, asked, artefacts.project_root(cwd))
 
 
@@ -128,19 +165,45 @@ class Measurement(Struct, frozen=True):
     """How the interpreter is known."""
 
 
-def _measure(options: DiagnoseOptions, show: Show, cwd: Path, environ: Mapping[str, str]) -> Measurement:
+def _measure(
+    options: DiagnoseOptions,
+    show: Show,
+    cwd: Path,
+    environ: Mapping[str, str],
+    on_left: Callable[[Measurement], None],
+) -> Measurement:
+    """The measurement; `on_left` gets it earlier where training goes on, when others may measure again."""
     python, why = machine.find_python(options.words, options.python, environ, cwd)
     command = collect.plan_command(options.words, python, cwd, environ)
     root = artefacts.command_root(cwd, command.script)
     stale_runs.remove_leftovers(root)
-    with lock.one_measurement(invoked(options.words, cwd).title) if options.lock else nullcontext():
+    with ExitStack() as alone:
+        if options.lock:
+            alone.enter_context(lock.one_measurement(invoked(options.words, cwd).title))
         facts = machine.facts({}, environ=environ)
         folder = artefacts.new_run(root)
+
+        def measured(collected: collect.Collected) -> Measurement:
+            return Measurement(root, folder, collected, facts, *outcome.interpreter(collected, python, why))
+
+        def left(collected: collect.Collected) -> None:
+            alone.close()
+            on_left(measured(collected))
+
         show(progress.Status())
-        collected = collect.collect(
-            options.request, command, folder, cwd=cwd, environ=environ, show=show, stdout=options.stdout, protected=root
+        return measured(
+            collect.collect(
+                options.request,
+                command,
+                folder,
+                cwd=cwd,
+                environ=environ,
+                show=show,
+                stdout=options.stdout,
+                protected=root,
+                on_left=left,
+            )
         )
-    return Measurement(root, folder, collected, facts, *outcome.interpreter(collected, python, why))
 
 
 def _manifest_data(

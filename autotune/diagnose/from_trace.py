@@ -15,7 +15,7 @@ from msgspec.structs import replace
 
 from autotune import collect, machine, requirements
 from autotune.collect import artefacts
-from autotune.diagnose import construction, manifest, outlook, write_patch
+from autotune.diagnose import construction, manifest, outlook, patch_diff, write_patch
 from autotune.diagnose.build_report import build_report
 from autotune.diagnose.finish import finish
 from autotune.diagnose.manifest import ManifestData
@@ -82,6 +82,7 @@ def diagnose_traces(
     report = build_report(recordings, known, load_rules(), price, lambda name: "")
     target = construction.PatchTarget(root, folder, cwd, environ)
     report = replace(report, patch=write_patch.write(report, bundle, releases, target) if words else "")
+    report = replace(report, diff=patch_diff.stored(folder))
     return finish(report, recordings, asked, root)
 
 

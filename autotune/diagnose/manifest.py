@@ -1,4 +1,4 @@
-"""What run.json keeps beside the Recordings, so that --load can report without the machine and the files."""
+"""What run.json keeps beside the Recordings, so that `report` works without the machine and the files."""
 
 from __future__ import annotations
 

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from msgspec import Struct
 from msgspec.structs import replace
 
+from autotune.diagnose.promise import promise
 from autotune.model.evidence import RUN
 from autotune.model.finding import Gain, Recommendation
 from autotune.model.outlook import Comparison, MemoryBudget, Outlook, Payback, ProgressLine, Restart
@@ -37,10 +38,14 @@ def outlook(report: Report, recordings: Sequence[Recording], asked: OutlookReque
     memory = memory_budget(first, None if limit is None else round(limit))
     free = [each for each in gains.ready_to_apply(report) if gains.additional_gain(each) is not None]
     gain, numbers = _together(report, free), [each.number for each in free]
+    promised = promise(report, asked.at) if asked.at else None
+    # A job that is as fast as expected has the changes: there is nothing to restart it for.
+    is_made = promised is not None and promised.result == "kept"
     return Outlook(
         memory=memory,
         payback=_payback(report, gain, numbers),
-        restart=_restart(report, gain, numbers, asked.at) if asked.at else None,
+        promise=promised,
+        restart=_restart(report, gain, numbers, asked.at) if asked.at and not is_made else None,
         comparison=_compare(report, memory, gain, asked.wanted) if asked.wanted else None,
     )
 

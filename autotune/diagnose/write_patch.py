@@ -11,7 +11,7 @@ from msgspec.structs import replace
 from autotune import patch, reading
 from autotune.catalogue.dialects import Version
 from autotune.collect import artefacts
-from autotune.diagnose import construction
+from autotune.diagnose import construction, patch_diff
 from autotune.errors import UsageError
 from autotune.model.evidence import Location
 from autotune.model.finding import Finding, Recommendation, SettingChange
@@ -42,6 +42,7 @@ def write(
         str(target.root), target.run.name, report.run.command, tuple(relative_to_root(changes, target.root))
     )
     artefacts.write_patch(target.run / NAME, dumps(proposed))
+    patch_diff.write(proposed, target.run)
     return str(target.run / NAME)
 
 

@@ -42,24 +42,24 @@ def name(text: str) -> Node:
 
 def all_of(nodes: Sequence[Node]) -> Node:
     """False as soon as one is false, whatever the others are."""
-
-    def node(lookup: Lookup) -> Answer:
-        answers = [each(lookup) for each in nodes]
-        if any(answer.value is False for answer in answers):
-            return FALSE
-        return _unknown(answers) or TRUE
-
-    return node
+    return _decided_by(False, FALSE, TRUE, nodes)
 
 
 def any_of(nodes: Sequence[Node]) -> Node:
     """True as soon as one is true, whatever the others are."""
+    return _decided_by(True, TRUE, FALSE, nodes)
 
+
+def _decided_by(value: bool, decided: Answer, otherwise: Answer, nodes: Sequence[Node]) -> Node:
     def node(lookup: Lookup) -> Answer:
-        answers = [each(lookup) for each in nodes]
-        if any(answer.value is True for answer in answers):
-            return TRUE
-        return _unknown(answers) or FALSE
+        missing: tuple[str, ...] | None = None
+        for each in nodes:
+            found, lacks = each(lookup)
+            if found is value:
+                return decided
+            if found is None:
+                missing = lacks if missing is None else missing + lacks
+        return otherwise if missing is None else _unknown(missing)
 
     return node
 
@@ -73,8 +73,14 @@ def apply(function: Callable[..., Any], nodes: Sequence[Node]) -> Node:
     """`function` of the values, unknown while one of them is."""
 
     def node(lookup: Lookup) -> Answer:
-        answers = [each(lookup) for each in nodes]
-        return _unknown(answers) or Answer(function(*(answer.value for answer in answers)))
+        values: list[Value] = []
+        missing: tuple[str, ...] | None = None
+        for each in nodes:
+            found, lacks = each(lookup)
+            values.append(found)
+            if found is None:
+                missing = lacks if missing is None else missing + lacks
+        return Answer(function(*values)) if missing is None else _unknown(missing)
 
     return node
 
@@ -102,8 +108,6 @@ def same_length(left: Value, right: Value) -> tuple[Value, Value]:
     return left + (0,) * (length - len(left)), right + (0,) * (length - len(right))
 
 
-def _unknown(answers: Sequence[Answer]) -> Answer | None:
-    """The answer of an undecided combination: None when every answer is known."""
-    if all(answer.value is not None for answer in answers):
-        return None
-    return Answer(None, tuple(dict.fromkeys(each for answer in answers for each in answer.missing)))
+def _unknown(missing: tuple[str, ...]) -> Answer:
+    """The answer of an undecided combination, with each name once."""
+    return Answer(None, tuple(dict.fromkeys(missing)))

@@ -9,6 +9,7 @@ from autotune.engine.expr import compile_expression
 from autotune.engine.message import format_value, render
 from autotune.engine.static import decides_without_a_run
 from autotune.engine.value_kinds import kind_of_limit
+from autotune.explain import example
 from autotune.explain.rules import find_rule
 from autotune.model.explanation import Explanation, Paragraph, Section
 from autotune.model.rule import Effect, Fix, Limit, Remark, Rule
@@ -31,6 +32,7 @@ def explanation(rule: Rule) -> Explanation:
     """Every section that the rule has."""
     subject = f"{'the' if rule.subject == 'run' else 'each'} {rule.subject}"
     sections = (
+        Section("Example", tuple(example.paragraphs(rule)), of_code=True),
         Section("Why", (_text(rule.why),)),
         Section(f"When (for {subject})", tuple(_condition(rule)), of_code=True),
         Section("Without a run (autotune check)", tuple(_without_a_run(rule)), of_code=True),

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from msgspec import Struct
+from msgspec import Struct, field
 
 from autotune.model.evidence import Fact, Setting
 from autotune.model.report import Collective, DeviceProfile, Rank, StartUpPart, Step
+from autotune.model.window_detail import WindowDetail
 
 
 class Derived(Struct, frozen=True):
@@ -18,3 +19,5 @@ class Derived(Struct, frozen=True):
     collectives: tuple[Collective, ...] = ()
     startup: tuple[StartUpPart, ...] = ()
     devices: tuple[DeviceProfile, ...] = ()
+    detail: WindowDetail = field(default_factory=WindowDetail)
+    """Of the first rank; its workers are those that a loader was tried with, without a prediction."""

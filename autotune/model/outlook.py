@@ -101,6 +101,25 @@ class Restart(Struct, frozen=True):
     basis: Basis | None = None
 
 
+PromiseResult = Literal["kept", "broken", "as_before", "unknown"]
+"""As fast as expected; slower than that; as it was before any change; no rate in the line, or of another run."""
+
+
+class Promise(Struct, frozen=True):
+    """What the progress line of a running job says of the step that was expected after the changes `numbers`.
+
+    Times in ms of an optimizer step; beyond `limit_ms` it is not as expected, and `now_ms` is that before the changes.
+    `shown_ms` is None where the line does not tell it.
+    """
+
+    result: PromiseResult
+    numbers: tuple[int, ...]
+    shown_ms: float | None
+    expected_ms: float
+    limit_ms: float
+    now_ms: float
+
+
 class Payback(Struct, frozen=True):
     """What the changes `numbers`, which leave training as it is, win back; `basis` is what their gain rests on.
 
@@ -166,5 +185,6 @@ class Outlook(Struct, frozen=True):
 
     memory: MemoryBudget | None = None
     payback: Payback | None = None
+    promise: Promise | None = None
     restart: Restart | None = None
     comparison: Comparison | None = None

@@ -252,12 +252,13 @@ class WhatIf(Struct, frozen=True, forbid_unknown_fields=True):
     replay         {"num_batches"}                       -> {"step_ns": [..], "update_ns", "micro_ns", "samples",
                                                              "tokens", "other_cpus"}
     replay_changed {"threads"}, {"fused"}, {"deterministic"}, {"anomaly"}, {"memory_tracing"},
-                   {"profiler"}, {"unused_gradients"}, {"float64": false}, {"float64": true}: as it is, but watched
-                   as without it, or {}: as it is, in turns with them
+                   {"profiler"}, {"unused_gradients"}, {"second_derivatives"}, {"float64": false},
+                   {"float64": true}: as it is, but watched as without it, or {}: as it is, in turns with them
                                                          -> the same
     micro_batch    {"factor": 0.5 | 1 | 2 | 4}           -> {"micro_ns": [..], "samples", "tokens", "peak_bytes"}
     narrow_batch   {}: half the width                    -> {"micro_ns": [..], "samples", "tokens"}
-    watch          {}                                    -> {"gradients": [..], "float64"}
+    watch          {}                                    -> {"gradients": [..], "second_derivatives": [..],
+                                                             "float64"}
     loader_alone   {"loader", "num_workers"}             -> {"batch_ns", "start_ns", "cpu_ns", "queued_ns",
                                                              "end_ns", "other_cpus"}
                                                          and, without workers, "samples", "items"

@@ -540,6 +540,13 @@ class UnusedGradients(TypedDict):
     modules: str
 
 
+class UnusedSecondDerivatives(TypedDict):
+    """A line that makes a graph of derivatives which no gradient but zeros comes back to."""
+
+    file: str
+    line: int
+
+
 class Float64(TypedDict):
     """float64 in one step, outside of optimizers."""
 
@@ -580,6 +587,7 @@ class WhatIfResult(TypedDict):
 
     items: NotRequired[dict[str, Any] | None]
     gradients: NotRequired[list[UnusedGradients]]
+    second_derivatives: NotRequired[list[UnusedSecondDerivatives]]
     float64: NotRequired[Float64 | None]
 
 

@@ -10,6 +10,7 @@ from msgspec import Struct, field
 from autotune.model.evidence import Evidence, Value
 from autotune.model.finding import Evaluation, Recommendation
 from autotune.model.outlook import Outlook
+from autotune.model.window_detail import WindowDetail
 
 RANK_WAIT = "rank_wait"
 COMMUNICATION = "communication"
@@ -423,8 +424,11 @@ class Report(Struct, frozen=True):
     patch: str = ""
     """The patch file that `autotune apply` takes; "" when there is nothing to change."""
 
+    diff: str = ""
+    """What `apply` writes unasked, as a unified diff without the lines around the changed ones; "" for nothing."""
+
     name: str = "last"
-    """What `--load` and `apply` call its run."""
+    """What `report` and `apply` call its run."""
 
     calibration: str = ""
     """How often earlier predictions on this machine held, in words; "" before the first verified one."""
@@ -443,6 +447,9 @@ class Report(Struct, frozen=True):
 
     devices: tuple[DeviceProfile, ...] = ()
     """Of each rank whose device was profiled, by rank."""
+
+    detail: WindowDetail = field(default_factory=WindowDetail)
+    """Of the first rank."""
 
     @property
     def device(self) -> DeviceProfile | None:

@@ -157,5 +157,8 @@ class Tuned(Struct, frozen=True):
     beyond: tuple[UntriedFinding, ...] = ()
     diagnosed: str = ""
     side_effects: tuple[str, ...] = ()
+    day: str = ""
+    """When it was searched, "2026-11-26" (UTC)."""
+
     price_per_hour: float | None = None
     """USD of this machine, from --price."""

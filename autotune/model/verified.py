@@ -188,5 +188,8 @@ class Verified(Struct, frozen=True):
     beside: str = ""
     clock: Clock = Clock.WALL
     worth: str = ""
+    day: str = ""
+    """When it was measured, "2026-11-26" (UTC)."""
+
     resume_command: str = ""
     """The command that adds pairs to this verification, as the report prints it."""

@@ -31,13 +31,7 @@ def position(line: ProgressLine, evidence: Evidence) -> Position | str:
 
     The line's own rate counts where its numbers add up: it is of the whole job, saves and evaluation included.
     """
-    lengths = _Lengths(
-        steps=number(evidence, RUN, "run.num_planned_steps"),
-        epochs=number(evidence, RUN, "run.num_planned_epochs"),
-        batches=number(evidence, TRAIN, "loader.num_batches"),
-        per_step=number(evidence, RUN, "train.accumulation_steps") or number(evidence, RUN, "step.num_micro_batches"),
-        step_s=_seconds(number(evidence, RUN, "run.step_ms") or number(evidence, RUN, "step.mean_ms")),
-    )
+    lengths = _lengths(evidence)
     if line.step is None:
         return _by_epochs(line.epochs_done or 0.0, lengths)
     if line.total is None:
@@ -49,6 +43,27 @@ def position(line: ProgressLine, evidence: Evidence) -> Position | str:
     if lengths.batches and _like(line.total, lengths.batches):
         return _in_epoch(line, evidence, lengths)
     return _of_another_length(line, lengths)
+
+
+def shown_step_s(line: ProgressLine, evidence: Evidence) -> float | None:
+    """Seconds of an optimizer step by the line's own rate; None where it has none, or its numbers do not add up."""
+    if not line.step_s or not line.adds_up:
+        return None
+    lengths, total = _lengths(evidence), line.total or 0
+    is_of_steps = bool(lengths.steps) and _like(total, lengths.steps or 0.0)
+    of_micro_batches = (lengths.batches, lengths.steps and lengths.per_step and lengths.steps * lengths.per_step)
+    is_of_micro_batches = not is_of_steps and any(known and _like(total, known) for known in of_micro_batches)
+    return line.step_s * (lengths.per_step or 1.0) if is_of_micro_batches else line.step_s
+
+
+def _lengths(evidence: Evidence) -> _Lengths:
+    return _Lengths(
+        steps=number(evidence, RUN, "run.num_planned_steps"),
+        epochs=number(evidence, RUN, "run.num_planned_epochs"),
+        batches=number(evidence, TRAIN, "loader.num_batches"),
+        per_step=number(evidence, RUN, "train.accumulation_steps") or number(evidence, RUN, "step.num_micro_batches"),
+        step_s=_seconds(number(evidence, RUN, "run.step_ms") or number(evidence, RUN, "step.mean_ms")),
+    )
 
 
 def _by_epochs(done: float, lengths: _Lengths) -> Position | str:

@@ -87,15 +87,15 @@ def leave(session: ProbeSession) -> None:
             stream.flush()
         except (OSError, ValueError, AttributeError):  # closed, or a full pipe: nothing to save
             continue
-    _say_goodbye(session)
+    say_goodbye(session)
     # The parent ends the whole job in one go. If this process went first, a shell would begin its next stage, and the
     # collectives of other ranks would break before those have written.
     time.sleep(LINGER_S)
     os._exit(0)
 
 
-def _say_goodbye(session: ProbeSession) -> None:
-    """Tell the parent that this process has nothing left to do, and how many of the job on this machine will say so."""
+def say_goodbye(session: ProbeSession) -> None:
+    """Tell the parent that the probe is done in this process, and how many of the job on this machine will say so."""
     folder = session.request["run_dir"]
     unread = os.path.join(folder, f"leaving-{os.getpid()}")
     with open(unread, "w", encoding="ascii") as file:

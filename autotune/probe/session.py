@@ -153,9 +153,7 @@ class ProbeSession:
         if not self.window.is_over:
             self.window.close(clock.now(), "time_limit")
         if self.request["keep_going"]:
-            self.detach()
-            self.ended = True
-            self.write("completed")
+            self.let_go()
         else:
             ending.leave(self)
 
@@ -273,8 +271,15 @@ class ProbeSession:
 
     # The end
 
+    def let_go(self) -> None:
+        """The window of --keep-going is over: training goes on, and the parent may report."""
+        self.detach()
+        self.ended = True
+        self.write("completed")
+        ending.say_goodbye(self)
+
     def detach(self) -> None:
-        """Take every hook off again (--keep-going): torch is as it was."""
+        """Take every hook off again: torch is as it was."""
         self.recorder.on = False
         self.sampler.stop()
         self.patches.restore()

@@ -87,6 +87,10 @@ class Nodes(Struct, frozen=True, eq=False):
     inner: dict[ast.AST, Scope] = field(default_factory=dict)
     returns: dict[ast.AST, list[ast.expr]] = field(default_factory=lambda: defaultdict(list))
     unpacked: dict[tuple[ast.AST, str], ast.Call] = field(default_factory=dict)
+    roots: dict[ast.AST, ast.AST] = field(default_factory=dict)
+    """The trees of the files in which nodes stand, as far as that was asked."""
+    names: dict[ast.AST, str | None] = field(default_factory=dict)
+    """The full names of expressions, as far as these were asked."""
 
 
 class Index(Struct, frozen=True, eq=False):
@@ -148,10 +152,15 @@ class Index(Struct, frozen=True, eq=False):
 
     def root(self, node: ast.AST) -> ast.AST:
         """The file, as its tree, in which `node` stands."""
-        while (outer := self.nodes.parents.get(node)) is not None:
-            self.work.spend()
-            node = outer
-        return node
+        found = self.nodes.roots.get(node)
+        if found is None:
+            found = node
+            while (outer := self.nodes.parents.get(found)) is not None:
+                self.work.spend()
+                found = outer
+            if isinstance(found, ast.Module):  # an annotation gets its place later
+                self.nodes.roots[node] = found
+        return found
 
     def place(self, node: ast.AST, parent: ast.AST, scope: Scope) -> None:
         """Make an expression known that says nothing about what runs: an annotation."""

@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable, Iterator, Mapping
-from functools import partial
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from msgspec import Struct
 from msgspec.structs import replace
 
 from autotune.model.scanned import WrittenValue
+from autotune.pycode.index import AttributeWrite
 from autotune.pycode.mutations import later_values
 from autotune.pycode.names import full_name
 from autotune.pycode.origins import origins
-from autotune.pycode.script_view import ScriptView
+from autotune.pycode.script_view import LoadedConfig, ScriptView
 from autotune.syntax.python import last_name
 
 ValueReader = Callable[[ScriptView, ast.AST], WrittenValue]
@@ -50,29 +50,6 @@ MAX_DEPTH = 12
 """Keys and wrappers around one file."""
 
 
-class LoadedConfig(Struct, frozen=True):
-    """What a data file holds below the key `prefix` ("" for all of it).
-
-    `made` are the calls that made the object: `own`, and behind a copy what that is a copy of.
-    """
-
-    entries: Mapping[str, WrittenValue]
-    prefix: str = ""
-    made: frozenset[ast.AST] = frozenset()
-    own: frozenset[ast.AST] = frozenset()
-
-    def below(self, key: str) -> LoadedConfig:
-        return replace(self, prefix=f"{self.prefix}.{key}" if self.prefix else key)
-
-    def is_of(self, other: LoadedConfig) -> bool:
-        """Whether both hold the same, whatever calls made it."""
-        return (self.entries, self.prefix) == (other.entries, other.prefix)
-
-    @property
-    def is_there(self) -> bool:
-        return not self.prefix or any(f"{name}.".startswith(f"{self.prefix}.") for name in self.entries)
-
-
 def config_values(view: ScriptView, node: ast.AST, value: ValueReader) -> WrittenValue | None:
     """What a data file says that the expression `node` is asked of, at its place there; None where none does."""
     found = _config_asked(view, node, value, 0)
@@ -102,18 +79,29 @@ def _unknown(given: WrittenValue) -> WrittenValue:
     return replace(given, value=None, known=False)
 
 
+class _ConfigHolder(Struct, frozen=True):
+    """What holds the section of a config."""
+
+    held: LoadedConfig
+    section: str
+    value: ValueReader
+
+    def holds(self, view: ScriptView, node: ast.expr) -> bool:
+        found = [(one, self.section) for one in _configs_of_origins(view, node, self.value, 0)]
+        if self.section:
+            around = self.section.rpartition(".")[0]
+            found += [(one, around) for one in _configs_around(view, node, self.value)]
+        return any(one is not None and one.prefix == prefix and bool(one.own & self.held.made) for one, prefix in found)
+
+    def possible_writes(self, view: ScriptView, key: str) -> Sequence[AttributeWrite]:
+        return view.index.writes.get(key, ())
+
+
 def _is_changed(view: ScriptView, held: LoadedConfig, value: ValueReader) -> bool:
     """Whether the run changes what a file says of a key, or of one above it."""
-
-    def holds(section: str, at: ScriptView, base: ast.expr) -> bool:
-        found = [(one, section) for one in _configs_of_origins(at, base, value, 0)]
-        if section:
-            found += [(one, section.rpartition(".")[0]) for one in _configs_around(at, base, value)]
-        return any(one is not None and one.prefix == prefix and bool(one.own & held.made) for one, prefix in found)
-
     keys = held.prefix.split(".")
     changes = (
-        later_values(view, key, partial(holds, ".".join(keys[:place])), lambda at, store: False)
+        later_values(view, key, _ConfigHolder(held, ".".join(keys[:place]), value), lambda at, store: False)
         for place, key in enumerate(keys)
     )
     return any(True for each in changes for _ in each)
@@ -140,6 +128,14 @@ def _config_asked(view: ScriptView, node: ast.AST, value: ValueReader, depth: in
 
 def _config_held(view: ScriptView, node: ast.AST, value: ValueReader, depth: int) -> LoadedConfig | None:
     """What an expression holds of a data file; None for what comes from none, or is not in it."""
+    # Remembered: what is wrapped in each other, or gets itself, is come to along many ways.
+    asked = (node, depth, bool(view.identified))
+    if asked not in view.held:
+        view.held[asked] = _held_config(view, node, value, depth)
+    return view.held[asked]
+
+
+def _held_config(view: ScriptView, node: ast.AST, value: ValueReader, depth: int) -> LoadedConfig | None:
     found = _config_asked(view, node, value, depth)
     if found is not None:
         return found if found.is_there else None

@@ -26,6 +26,14 @@ MAX_ALIASES = 8
 
 def full_name(index: Index, node: ast.AST, depth: int = 0) -> str | None:
     """The dotted name with its package; None for a name of the script itself, and where imports disagree."""
+    if depth or not isinstance(node, ast.Name | ast.Attribute):
+        return _full_name(index, node, depth)
+    if node not in index.nodes.names:
+        index.nodes.names[node] = _full_name(index, node, depth)
+    return index.nodes.names[node]
+
+
+def _full_name(index: Index, node: ast.AST, depth: int) -> str | None:
     parts: list[str] = []
     while isinstance(node, ast.Attribute):
         index.work.spend()

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from functools import partial
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+from msgspec import Struct
 
 from autotune.pycode import cli_options
 from autotune.pycode.attributes import PARSES, assigned_values, members, nested_option, values_set_by_first_name
@@ -21,7 +22,7 @@ from autotune.pycode.functions import (
 from autotune.pycode.index import AttributeWrite, Binding
 from autotune.pycode.mutations import IsKnown, changed_keys, later_values, sets_global, sets_itself
 from autotune.pycode.names import full_name
-from autotune.pycode.script_view import DictEntries, ScriptView, ValueOrigin
+from autotune.pycode.script_view import DictEntries, ObjectWrites, ScriptView, ValueOrigin
 from autotune.syntax.python import last_name
 
 MAX_DEPTH = 40
@@ -209,10 +210,56 @@ def _known_items(bases: Sequence[ValueOrigin]) -> IsKnown:
     return is_known
 
 
-def _holder(
-    view: ScriptView, owner: ast.expr, bases: Sequence[ValueOrigin], key: str
-) -> Callable[[ScriptView, ast.expr], bool]:
-    return partial(_holds, _objects(view, bases), owner, key)
+class _ObjectHolder(Struct, frozen=True):
+    """What holds one of some `objects`, of which `owner.key` is asked."""
+
+    objects: Mapping[tuple[ast.AST, Path], None]
+    owner: ast.expr
+    key: str
+
+    def holds(self, view: ScriptView, node: ast.expr) -> bool:
+        """Whether an expression may stand for one of the objects; a parameter that nobody fills may, by its name."""
+        if _is_self(node):
+            return any(sets_itself(view, made, node, self.key) for made, _ in self.objects)
+        view.identified.append(node)
+        try:
+            ends = origins(view, node)
+        finally:
+            view.identified.pop()
+        named = last_name(self.owner)
+        return any(
+            (end.node, end.path) in self.objects or (isinstance(end.node, ast.arg) and end.node.arg == named != "self")
+            for end in ends
+        )
+
+    def possible_writes(self, view: ScriptView, key: str) -> Sequence[AttributeWrite]:
+        """Most writes of a file are of other objects: those whose object is known are looked up by it."""
+        stores = view.index.writes.get(key)
+        if not stores or view.identified:  # an origin that is being followed is not known yet
+            return stores or ()
+        known = view.object_writes.setdefault((view.index.tree, key), ObjectWrites(list(range(len(stores)))))
+        known.unknown = [at for at in known.unknown if not _is_located(view, stores[at].base, at, known)]
+        places = {at for one in self.objects for at in known.by_object.get(one, ())}
+        places.update(known.by_parameter.get(last_name(self.owner), ()), known.unknown)
+        return [stores[at] for at in sorted(places)]
+
+
+def _is_located(view: ScriptView, base: ast.expr, place: int, known: ObjectWrites) -> bool:
+    """Note the objects that a write is of, where they have been found."""
+    ends = view.origins.get((base, (), True)) if not _is_self(base) else None
+    for end in ends or ():
+        known.by_object[end.node, end.path].append(place)
+        if isinstance(end.node, ast.arg):
+            known.by_parameter[end.node.arg].append(place)
+    return ends is not None
+
+
+def _is_self(node: ast.expr) -> bool:
+    return isinstance(node, ast.Name) and node.id == "self"
+
+
+def _holder(view: ScriptView, owner: ast.expr, bases: Sequence[ValueOrigin], key: str) -> _ObjectHolder:
+    return _ObjectHolder(_objects(view, bases), owner, key)
 
 
 def _is_of_maker(view: ScriptView, store: AttributeWrite, bases: Sequence[ValueOrigin]) -> bool:
@@ -236,24 +283,6 @@ def _objects(view: ScriptView, bases: Sequence[ValueOrigin]) -> dict[tuple[ast.A
     for class_ in [one for call in made if (one := called_class(view.index, call.func)) is not None]:
         found |= {(one, ()): None for one in with_bases(view.index, class_)}
     return found
-
-
-def _holds(
-    objects: dict[tuple[ast.AST, Path], None], owner: ast.expr, key: str, view: ScriptView, node: ast.expr
-) -> bool:
-    """Whether an expression may stand for one of some objects; a parameter that nobody fills may, by its name."""
-    if last_name(node) == "self" and isinstance(node, ast.Name):
-        return any(sets_itself(view, made, node, key) for made, _ in objects)
-    view.identified.append(node)
-    try:
-        ends = origins(view, node)
-    finally:
-        view.identified.pop()
-    return any(
-        (end.node, end.path) in objects
-        or (isinstance(end.node, ast.arg) and end.node.arg == last_name(owner) != "self")
-        for end in ends
-    )
 
 
 def _is_rebound(view: ScriptView, found: Sequence[Binding]) -> bool:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable, Mapping
 
 from msgspec import Struct, field
@@ -13,7 +13,7 @@ from autotune.model.evidence import Location
 from autotune.model.scanned import WrittenValue
 from autotune.pycode.cli_options import Option
 from autotune.pycode.cli_options import parser_options as read_options
-from autotune.pycode.index import Binding, Index
+from autotune.pycode.index import AttributeWrite, Binding, Index
 from autotune.pycode.library_models import LibraryModels
 from autotune.syntax.python import Source, last_name
 
@@ -33,6 +33,40 @@ class DictEntries(Struct, frozen=True):
     values: Mapping[str, tuple[ast.expr, ...]] = field(default_factory=dict)
     maybe: frozenset[str] = frozenset()
     is_open: bool = False
+
+
+class LoadedConfig(Struct, frozen=True):
+    """What a data file holds below the key `prefix` ("" for all of it).
+
+    `made` are the calls that made the object: `own`, and behind a copy what that is a copy of.
+    """
+
+    entries: Mapping[str, WrittenValue]
+    prefix: str = ""
+    made: frozenset[ast.AST] = frozenset()
+    own: frozenset[ast.AST] = frozenset()
+
+    def below(self, key: str) -> LoadedConfig:
+        return replace(self, prefix=f"{self.prefix}.{key}" if self.prefix else key)
+
+    def is_of(self, other: LoadedConfig) -> bool:
+        """Whether both hold the same, whatever calls made it."""
+        return (self.entries, self.prefix) == (other.entries, other.prefix)
+
+    @property
+    def is_there(self) -> bool:
+        return not self.prefix or any(f"{name}.".startswith(f"{self.prefix}.") for name in self.entries)
+
+
+class ObjectWrites(Struct):
+    """The writes of one key in one file, by their place among these: of which objects each of them is.
+
+    Of those in `unknown` it was not asked yet, or the object is one of several that have a class.
+    """
+
+    unknown: list[int]
+    by_object: dict[tuple[ast.AST, tuple[int, ...]], list[int]] = field(default_factory=lambda: defaultdict(list))
+    by_parameter: dict[str, list[int]] = field(default_factory=lambda: defaultdict(list))
 
 
 Documents = Callable[[str, str], Mapping[str, WrittenValue] | None]
@@ -89,6 +123,12 @@ class ScriptView(Struct, frozen=True, eq=False):
     """The expressions of which only the object is asked for that they stand for, whatever changes it."""
     entries: dict[ast.AST, DictEntries] = field(default_factory=dict)
     """The entries of dicts found so far."""
+    held: dict[tuple[ast.AST, int, bool], LoadedConfig | None] = field(default_factory=dict)
+    """What expressions hold of data files, by expression, depth and whether only its object was asked for."""
+    object_writes: dict[tuple[ast.AST, str], ObjectWrites] = field(default_factory=dict)
+    """The writes of each file and key, by what they change."""
+    followed_writes: dict[AttributeWrite, bool] = field(default_factory=dict)
+    """Whether a function of the project gets what a write changes."""
     reached: dict[ast.AST, bool | None] = field(default_factory=dict)
     """Whether a run calls a function, as far as that was asked."""
     views: dict[ast.AST, ScriptView] = field(default_factory=dict)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from autotune.catalogue.dialects import Version
@@ -18,15 +18,17 @@ def scan(
     root: Path,
     exclude: Sequence[str] = (),
     versions: Mapping[str, Version] | None = None,
+    progress: Callable[[str, int, int], object] | None = None,
 ) -> Scanned:
     """Everything below `paths` that trains, with names relative to `root`; `exclude` are patterns of names.
 
     `versions` are those of installed packages, whose facts the caller has; without them, those that the project
-    declares are used and stated. Raises UsageError for a path that does not exist.
+    declares are used and stated. `progress` is told the file that is read next, how many are done, and of how many.
+    Raises UsageError for a path that does not exist.
     """
     found = find(paths, root=root, exclude=exclude)
     if not found.files:
         return Scanned((), found.notes, found.num_files)
     from autotune.scan.bundles import read_bundles  # the readers of scripts and configs: most folders have none to read
 
-    return read_bundles(found, root, exclude, versions)
+    return read_bundles(found, root, exclude, versions, progress)

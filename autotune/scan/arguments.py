@@ -14,6 +14,9 @@ from autotune.model.evidence import RUN, Fact, Location
 from autotune.model.scanned import ConsumerCall
 from autotune.scan.ranges import Range
 
+PASSES_NUM_ITEMS = (4, 46)
+"""The release of transformers whose Trainer passes compute_loss the number of items of a step."""
+
 
 class Removed(Struct, frozen=True):
     """An argument that `package` stopped accepting with release `since`; `instead` is "" where nothing replaces it."""
@@ -57,6 +60,17 @@ def facts(
         yield Fact("arguments.declared", RUN, f"depending on the release; the requirement is {asked.text}")
     else:
         yield Fact("arguments.declared", RUN, "the release used here is not declared")
+
+
+def compute_loss_facts(versions: Mapping[str, Version], ranges: Mapping[str, Range]) -> Iterator[Fact]:
+    """Fact `arguments.may_pass_num_items`: whether a release of transformers may be used that calls compute_loss with
+    num_items_in_batch."""
+    asked = ranges.get("transformers")
+    if "transformers" in versions:
+        may_pass = not is_before(versions["transformers"], PASSES_NUM_ITEMS)
+    else:
+        may_pass = asked is None or asked.high is None or is_before(PASSES_NUM_ITEMS, asked.high)
+    yield Fact("arguments.may_pass_num_items", RUN, may_pass)
 
 
 def _is_accepted(one: Removed, versions: Mapping[str, Version], ranges: Mapping[str, Range]) -> bool:

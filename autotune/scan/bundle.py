@@ -10,10 +10,11 @@ import ast
 import posixpath
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from functools import partial
 from itertools import takewhile
 from pathlib import PurePosixPath
+from typing import TypeVar
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -24,16 +25,18 @@ from autotune.catalogue.dialects import dialects as known_dialects
 from autotune.catalogue.frameworks import frameworks
 from autotune.model.evidence import RUN, Fact, Location, Setting
 from autotune.model.scanned import Bundle, ConsumerCall, ScanNote, WrittenValue
-from autotune.scan import arguments, config_facts, environment, pattern_facts
+from autotune.scan import arguments, config_facts, environment, jobs, pattern_facts
 from autotune.scan.configs import read_config, written_values
 from autotune.scan.constants import read_constants
 from autotune.scan.files import DATA
 from autotune.scan.hydra import hydra_calls
+from autotune.scan.kept_bundles import KeptScan
 from autotune.scan.launch import CONFIGS, Launch, dialect_of, dialect_of_program, flags_call, launcher_call, launches
 from autotune.scan.library import Library
 from autotune.scan.modules import first_of_each, read_whole
 from autotune.scan.ranges import Range
 from autotune.scan.read_script import read_script
+from autotune.scan.self_tests import is_self_test
 from autotune.scan.settings import settings_of
 
 LAST = ("hydra", "raw", "deepspeed", "accelerate_config")
@@ -41,23 +44,51 @@ LAST = ("hydra", "raw", "deepspeed", "accelerate_config")
 
 TRAIN = "loader#train"
 
+Begin = TypeVar("Begin", Launch, str)
+"""With what a bundle begins: a command, or a file that no command names."""
+
 MAX_CONFIGS = 20
 """Configs that one bundle follows."""
 
 MAX_LAUNCHES = 100
 """Commands of one shell script that are followed: each is a run, for which its script is read and all rules asked."""
 
+FIRST = 8
+"""Bundles that are read one after another before it is asked whether other processes shall read ahead."""
+
 ALIKE, ALL_OF_ONE = 4, 24
 """Commands that start one script with the same flags, whatever their values, and all that start it."""
 
 
+class TopImports(Struct, frozen=True):
+    """What a script imports at its top: `names` as written; whether one is relative, and whether it sets sys.path."""
+
+    names: tuple[str, ...]
+    has_relative: bool
+    sets_path: bool
+
+
 class BundleFiles(Struct, frozen=True):
-    """What a bundle is made of: `calls` in the order in which they win, command before config before script."""
+    """What a bundle is made of: `calls` in the order in which they win, command before config before script.
+
+    `imports` are those of the first file, where it is a script.
+    """
 
     files: tuple[str, ...]
     calls: tuple[ConsumerCall, ...]
     facts: tuple[Fact, ...] = ()
     launches: tuple[Launch, ...] = ()
+    imports: TopImports | None = None
+
+
+Make = Callable[[Library, Begin], BundleFiles | None]
+
+Progress = Callable[[str, int, int], object]
+"""Is told the file that is read next, how many are done, and of how many."""
+
+
+def no_progress(file: str, done: int, total: int) -> None:
+    """Where nobody waits."""
 
 
 class TrainingEntry(Struct, frozen=True):
@@ -74,26 +105,57 @@ class TrainingEntry(Struct, frozen=True):
     stored: Mapping[str, WrittenValue]
 
 
-def gather(library: Library, named: Set[str] = frozenset()) -> tuple[BundleFiles, ...]:
+def gather(
+    library: Library,
+    named: Set[str] = frozenset(),
+    kept: KeptScan | None = None,
+    progress: Progress = no_progress,
+) -> tuple[BundleFiles, ...]:
     """The parts of every bundle: of commands first, then of scripts with the configs that they take, then of other
-    scripts, then of other configs, each in the order of names. `named` are the files that the user named."""
+    scripts, then of other configs, each in the order of names. `named` are the files that the user named, `kept` is
+    what earlier scans have found."""
     commands = [launch for name in library.named("shell") for launch in _launches(library, name)]
     commands = _without_alike(library, commands, named)
     commands += _starting(library, named, {launch.file for launch in commands})
-    made = (library.begun(launch.file, partial(of_launch, library, launch)) for launch in commands)
-    found = [parts for parts in made if parts is not None]
-    taken = {name for parts in found for name in parts.files}
-    pairs = list(_pairs(library, named, taken))
-    made = (library.begun(launch.file, partial(of_launch, library, launch)) for launch in pairs)
-    found += [parts for parts in made if parts is not None]
+    done, found = 0, list[BundleFiles]()
+
+    def made(begins: Sequence[tuple[str, Begin]], make: Make[Begin], num_left: int) -> Iterator[BundleFiles]:
+        nonlocal done
+        is_ahead = False
+        for place, (file, begin) in enumerate(begins):
+            if kept is not None and not is_ahead and place % FIRST == FIRST - 1:
+                rest = [(one, (make.__name__, each), _work(library, one, make, each)) for one, each in begins[place:]]
+                is_ahead = kept.read_ahead(rest)
+            progress(file, done, done + len(begins) - place + num_left)
+            parts = _begun(library, kept, file, make, begin)
+            done += 1
+            yield from [parts] if parts is not None else []
+
+    def left(*syntaxes: str) -> list[str]:
+        return sorted(name for syntax in syntaxes for name in library.named(syntax) if name not in taken)
+
+    taken: set[str] = set()
+    found += made([(launch.file, launch) for launch in commands], of_launch, len(left("python", *DATA)))
     taken |= {name for parts in found for name in parts.files}
-    for make, syntaxes in ((_of_script, ("python",)), (_of_config, DATA)):
-        names = sorted(name for syntax in syntaxes for name in library.named(syntax) if name not in taken)
-        made = (library.begun(name, partial(make, library, name)) for name in names)
-        alone = [parts for parts in made if parts is not None]
+    pairs = list(_pairs(library, named, taken))
+    found += made([(launch.file, launch) for launch in pairs], of_launch, len(left("python", *DATA)))
+    taken |= {name for parts in found for name in parts.files}
+    for make, syntaxes, later in ((_of_script, ("python",), DATA), (_of_config, DATA, ())):
+        alone = list(made([(name, name) for name in left(*syntaxes)], make, len(left(*later))))
         found += _mains(alone)
         taken |= {name for parts in alone for name in parts.files}
     return tuple(found)
+
+
+def _begun(library: Library, kept: KeptScan | None, name: str, make: Make[Begin], begin: Begin) -> BundleFiles | None:
+    """The bundle that `make` finds to begin with the file `name`; that of an earlier scan where no file that it looked
+    for has changed since."""
+    work = _work(library, name, make, begin)
+    return work() if kept is None else kept.bundle(name, (make.__name__, begin), work, BundleFiles)
+
+
+def _work(library: Library, name: str, make: Make[Begin], begin: Begin) -> Callable[[], BundleFiles | None]:
+    return partial(library.begun, name, partial(make, library, begin))
 
 
 def _without_alike(library: Library, commands: Sequence[Launch], named: Set[str]) -> list[Launch]:
@@ -190,9 +252,11 @@ def bundle(
         _framework(parts.calls),
         *_train_loader(settings, parts.facts),
         *arguments.facts(parts.calls, versions, ranges or {}),
+        *(arguments.compute_loss_facts(versions, ranges or {}) if _has_compute_loss(parts.facts) else ()),
         *config_facts.facts(parts.calls, settings, parts.launches),
         *told,
         *environment.facts(parts.launches),
+        *jobs.facts(parts.launches, library),
         *software,
     ]
     return Bundle(
@@ -203,31 +267,49 @@ def bundle(
         settings=settings,
         ignored=tuple(one for name in parts.files for one in library.ignored.get(name, ())),
         calls=parts.calls,
-        is_module=(home := _home(library, parts.files[0])) is not None,
+        is_module=(home := _home(library, parts.files[0], parts.imports)) is not None,
         home=home or "",
     )
 
 
-def _home(library: Library, name: str) -> str | None:
+def _has_compute_loss(facts: Iterable[Fact]) -> bool:
+    return any(fact.name == "code.loss_takes_no_num_items" for fact in facts)
+
+
+def _home(library: Library, name: str, imports: TopImports | None) -> str | None:
     """The folder from which a script of a package is started with -m: what it imports from its own package is found
     only there. "" where relative imports do not say which folder that is, None for any other script."""
-    file = library.files.get(name)  # None for a command line
-    source = library.python(name) if file is not None and file.syntax == "python" else None
-    if source is None:
+    if imports is None:
         return None
-    froms = [one for one in source.tree.body if isinstance(one, ast.ImportFrom)]
-    if any(one.level for one in froms):
+    if imports.has_relative:
         return ""
-    names = [one.module or "" for one in froms]
-    names += [each.name for one in source.tree.body if isinstance(one, ast.Import) for each in one.names]
-    tops = {name.partition(".")[0] for name in names}
+    tops = {name.partition(".")[0] for name in imports.names}
     folders = PurePosixPath(name).parts[:-1]
     own = next((at for at, folder in enumerate(folders) if folder in tops), None)
-    if own is None or _finds(library, name, folders[own], source.tree):
+    if own is None or imports.sets_path or _is_beside(library, name, folders[own]):
         return None
-    if not _is_package(library, folders[: own + 1], names):
+    if not _is_package(library, folders[: own + 1], imports.names):
         return None  # a folder that is called like a library
     return posixpath.join(".", *folders[:own])
+
+
+def _top_imports(library: Library, name: str) -> TopImports | None:
+    """What a script imports at its top; None for another file."""
+    file = library.files.get(name)  # None for a command line
+    source = library.python(name) if file is not None and file.syntax == "python" else None
+    if file is None or source is None:
+        return None
+    froms = [one for one in source.tree.body if isinstance(one, ast.ImportFrom)]
+    names = [one.module or "" for one in froms]
+    names += [each.name for one in source.tree.body if isinstance(one, ast.Import) for each in one.names]
+    nodes = ast.walk(source.tree) if b"sys.path" in file.data else ()
+    return TopImports(tuple(names), any(one.level for one in froms), any(map(_is_path, nodes)))
+
+
+def _is_path(node: ast.AST) -> bool:
+    """`sys.path`."""
+    base = node.value if isinstance(node, ast.Attribute) and node.attr == "path" else None
+    return isinstance(base, ast.Name) and base.id == "sys"
 
 
 def _is_package(library: Library, folders: Sequence[str], names: Iterable[str]) -> bool:
@@ -238,12 +320,10 @@ def _is_package(library: Library, folders: Sequence[str], names: Iterable[str]) 
     return any((library.root / one).is_file() for one in wanted)
 
 
-def _finds(library: Library, name: str, package: str, tree: ast.Module) -> bool:
-    """Whether a script that is started by its path finds a package: beside it, or on a path that it extends itself."""
+def _is_beside(library: Library, name: str, package: str) -> bool:
+    """Whether a script that is started by its path finds a package beside it."""
     beside = posixpath.join(posixpath.dirname(name), package)
-    is_beside = any(one == f"{beside}.py" or one.startswith(f"{beside}/") for one in library.files)
-    attributes = (node for node in ast.walk(tree) if isinstance(node, ast.Attribute))
-    return is_beside or any(ast.unparse(node) == "sys.path" for node in attributes)
+    return any(one == f"{beside}.py" or one.startswith(f"{beside}/") for one in library.files)
 
 
 def _launches(library: Library, name: str) -> tuple[Launch, ...]:
@@ -277,17 +357,23 @@ def of_launch(library: Library, launch: Launch) -> BundleFiles | None:
     calls = _with_named(library, calls)
     first = script.files if script is not None else ()
     files = (*first, *(call.location.file for call in calls), *_read_by(script, named), launch.file)
-    return BundleFiles(tuple(dict.fromkeys(files)), tuple(calls), script.facts if script is not None else (), (launch,))
+    files = tuple(dict.fromkeys(files))
+    facts = script.facts if script is not None else ()
+    return BundleFiles(files, tuple(calls), facts, (launch,), _top_imports(library, files[0]))
 
 
 def _of_script(library: Library, name: str) -> BundleFiles | None:
-    """The bundle of a script that no command names."""
+    """The bundle of a script that no command names; a module that tests itself is none."""
+    source = library.python(name)
+    if source is None or is_self_test(library, name, source):
+        return None
     script = _script(library, name, None)
     if script is None or not (script.calls or script.facts):
         return None
     calls = _with_named(library, script.calls)
     files = (*script.files, *(call.location.file for call in calls))
-    return BundleFiles(tuple(dict.fromkeys(files)), tuple(calls), script.facts)
+    imports = _top_imports(library, name)
+    return BundleFiles(tuple(dict.fromkeys(files)), tuple(calls), script.facts, imports=imports)
 
 
 def _of_config(library: Library, name: str) -> BundleFiles | None:

@@ -9,8 +9,8 @@ from pathlib import Path
 
 from autotune.catalogue.dialects import Version
 from autotune.model.scanned import Bundle, Scanned
-from autotune.scan import unrecognised
-from autotune.scan.bundle import BundleFiles, bundle, gather
+from autotune.scan import kept_bundles, unrecognised
+from autotune.scan.bundle import BundleFiles, Progress, bundle, gather, no_progress
 from autotune.scan.declared import Declared
 from autotune.scan.declared import facts as software
 from autotune.scan.files import FileSearch
@@ -18,15 +18,21 @@ from autotune.scan.library import Library
 
 
 def read_bundles(
-    found: FileSearch, root: Path, exclude: Sequence[str], versions: Mapping[str, Version] | None
+    found: FileSearch,
+    root: Path,
+    exclude: Sequence[str],
+    versions: Mapping[str, Version] | None,
+    progress: Progress | None = None,
 ) -> Scanned:
     """What `scan` gives of the files that were found."""
     real = Path(os.path.realpath(root))
     library, declared = Library(real, {file.name: file for file in found.files}, exclude), Declared(real)
-    made = (
-        library.attempt(parts.files[0], partial(_bundle, parts, library, declared, versions))
-        for parts in gather(library, found.named)
-    )
+    # What is named is read anew: few files, of which the rest of the project says what they mean.
+    kept = kept_bundles.load(library) if not found.named else None
+    gathered = gather(library, found.named, kept, progress or no_progress)
+    if kept is not None:
+        kept.save()
+    made = (library.attempt(parts.files[0], partial(_bundle, parts, library, declared, versions)) for parts in gathered)
     bundles = tuple(bundle for bundle in made if bundle is not None)
     notes = (*found.notes, *library.notes, *declared.notes)
     return Scanned(bundles, (*notes, *unrecognised.notes(found, bundles, notes)), found.num_files)

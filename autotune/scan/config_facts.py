@@ -21,6 +21,9 @@ SIZE = re.compile(r"(?<![a-z0-9.])(?:(\d+)x)?(\d+(?:\.\d+)?)([bm])(?![a-z0-9])")
 
 UNITS = {"b": 1.0, "m": 1e-3}
 
+SHARDS_PARAMETERS = 3
+"""The stage from which on ZeRO shards parameters."""
+
 PARAMETERS_PER_LAYER = 12
 """Times the width squared: attention 4, a feed-forward of four widths 8 (the shape of GPT-2)."""
 
@@ -34,6 +37,7 @@ def facts(calls: Sequence[ConsumerCall], settings: Sequence[Setting], launches: 
     yield from _offloads(calls, named)
     yield from _batches(calls, named, launches)
     yield from _model(calls)
+    yield from _processes(calls, launches)
 
 
 def _evaluation(named: Settings) -> Iterator[Fact]:
@@ -54,8 +58,8 @@ def _checkpoints(calls: Sequence[ConsumerCall], named: Settings) -> Iterator[Fac
 
 
 def _fsdp(calls: Sequence[ConsumerCall], named: Settings) -> Iterator[Fact]:
-    """torch's FSDP; that of torch_xla has other versions and its own checkpointing."""
-    if _arguments_about(calls, "fsdp_xla"):
+    """torch's FSDP of several processes; that of torch_xla has other versions and its own checkpointing."""
+    if _arguments_about(calls, "fsdp_xla") or num_processes(calls) == 1:
         return
     asked, legacy = _arguments_about(calls, "fsdp"), _arguments_about(calls, "fsdp_legacy")
     version = named.get("fsdp.version")
@@ -68,8 +72,12 @@ def _fsdp(calls: Sequence[ConsumerCall], named: Settings) -> Iterator[Fact]:
 
 
 def _offloads(calls: Sequence[ConsumerCall], named: Settings) -> Iterator[Fact]:
-    """What is kept in CPU memory; nothing is said where nothing is."""
+    """What is kept in CPU memory; nothing is said where nothing is. ZeRO below stage 3 has all parameters on the GPU,
+    whatever is said of them."""
     zero = {"optimizer": named.get("zero.offload_optimizer"), "parameters": named.get("zero.offload_param")}
+    stage = named.get("zero.stage")
+    if stage is not None and whole(stage) < SHARDS_PARAMETERS:
+        zero["parameters"] = None
     found: dict[str, Location | None] = {}
     for what in ("optimizer", "parameters", "activations"):
         setting, given = zero.get(what), _arguments_about(calls, f"offload_{what}")
@@ -95,6 +103,19 @@ def _batches(calls: Sequence[ConsumerCall], named: Settings, launches: Sequence[
     if micro is not None and accumulation is not None and processes is not None and not is_derived:
         total = whole(micro) * whole(accumulation) * processes
         yield _fact("computed_global_batch", total, micro.location, accumulation.location)
+
+
+def _processes(calls: Sequence[ConsumerCall], launches: Sequence[Launch]) -> Iterator[Fact]:
+    started = {launch.num_processes for launch in launches} or {None}
+    known = num_processes(calls) or (started.pop() if len(started) == 1 else None)
+    if known is not None:
+        stated = [
+            given.location
+            for call in calls
+            for key in about(call.dialect, "processes")
+            if (given := call.arguments.get(key))
+        ]
+        yield _fact("num_processes", known, *stated, *(Location(one.file, one.line) for one in launches))
 
 
 def _model(calls: Sequence[ConsumerCall]) -> Iterator[Fact]:

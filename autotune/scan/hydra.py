@@ -10,7 +10,6 @@ values (`data.num_workers=4`); a file chooses for others (`override /data: cifar
 from __future__ import annotations
 
 import ast
-import os
 import posixpath
 import re
 from collections.abc import Iterator, Mapping, Sequence
@@ -131,14 +130,19 @@ def _key(package: str, key: str) -> str:
 
 def _main(library: Library, script: str) -> tuple[str, str] | None:
     """The folder of configs and the primary one, as the decorator of the script names them."""
-    source = library.python(script)
+    source = library.python(script) if b"hydra" in library.files[script].data else None
     for node in ast.walk(source.tree) if source is not None else ():
-        if isinstance(node, ast.Call) and ast.unparse(node.func) == "hydra.main":
+        if isinstance(node, ast.Call) and _is_hydra_main(node.func):
             said = {one.arg: one.value.value for one in node.keywords if isinstance(one.value, ast.Constant)}
             folder, name = said.get("config_path"), said.get("config_name")
             if isinstance(folder, str) and isinstance(name, str):
                 return posixpath.normpath(posixpath.join(posixpath.dirname(script), folder)), name.removesuffix(".yaml")
     return None
+
+
+def _is_hydra_main(node: ast.expr) -> bool:
+    base = node.value if isinstance(node, ast.Attribute) and node.attr == "main" else None
+    return isinstance(base, ast.Name) and base.id == "hydra"
 
 
 def _composed_files(library: Library, script: str, flags: Mapping[str, WrittenValue]) -> tuple[_Part, ...]:
@@ -161,8 +165,7 @@ def _choices(library: Library, folder: str, flags: Mapping[str, WrittenValue]) -
     """The groups for which the command chooses a file: those that are folders of the configs."""
     for group, given in flags.items():
         plain = group.partition("@")[0]
-        # Unlike Path.is_dir, it takes a name that no system allows for one that is not there.
-        if os.path.isdir(library.root / folder / plain):  # noqa: PTH112
+        if library.has_folder(posixpath.join(folder, plain)):
             text = str(given.text if given.text is not None else given.value) if given.known else ""
             is_list = text.startswith("[") and text.endswith("]")
             # `data=a,b` starts several runs.

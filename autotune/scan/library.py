@@ -7,6 +7,7 @@ import os
 import posixpath
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
+from importlib.util import source_hash
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
@@ -27,6 +28,9 @@ if TYPE_CHECKING:
 
 Made = TypeVar("Made")
 
+ANYTHING = "*"
+"""Stands among the names that were looked for where what is found depends on more than files."""
+
 BUNDLE_STEPS = 3 * STEPS
 """Steps of work for all files of one bundle: about 100,000 lines."""
 
@@ -34,7 +38,8 @@ BUNDLE_STEPS = 3 * STEPS
 class Library(Struct):
     """Files by name below the real folder `root`; those that a pattern of `exclude` matches are not read.
 
-    `notes` say what could not be read; `ignored` are comments, by file. `main` is the work that is left for the file
+    `notes` say what could not be read; `ignored` are comments, by file, `told` the notes
+    on each file that was parsed. `main` is the work that is left for the file
     whose bundles are being gathered: a command, or a script or config that no command names. `reading` is what is left
     for the file that is being read now: all files that are read together spend of it. `followed` counts the modules
     that scripts follow, `module_graph` is what these know of each other.
@@ -45,6 +50,7 @@ class Library(Struct):
     exclude: Sequence[str] = ()
     notes: list[ScanNote] = field(default_factory=list)
     ignored: dict[str, tuple[IgnoreComment, ...]] = field(default_factory=dict)
+    told: dict[str, tuple[ScanNote, ...]] = field(default_factory=dict)
     main: Work = field(default_factory=lambda: Work(BUNDLE_STEPS))
     reading: Work = field(default_factory=Work)
     nodes: Nodes | None = None
@@ -55,6 +61,8 @@ class Library(Struct):
     _others: set[str] = field(default_factory=set)
     _aside: set[str] = field(default_factory=set)
     _missing: set[str] = field(default_factory=set)
+    _asked: list[dict[str, None]] = field(default_factory=list)
+    _unread: set[str] = field(default_factory=set)
 
     def named(self, syntax: str) -> Iterator[str]:
         """The names of all files of one syntax, in their order."""
@@ -85,6 +93,47 @@ class Library(Struct):
         self.main = Work(BUNDLE_STEPS)
         return self.attempt(name, make)
 
+    def tracked(self, make: Callable[[], Made]) -> tuple[Made, tuple[str, ...]]:
+        """What `make` gives, and the names that it looked for, found or not: what it gives depends on nothing else."""
+        self._asked.append({})
+        try:
+            made = make()
+        finally:
+            asked = self._asked.pop()
+            self.note_asked(asked)
+        return made, tuple(asked)
+
+    def note_asked(self, names: Iterable[str]) -> None:
+        """Names on which depends what is being worked out: of files, of folders ("conf/data/"), or ANYTHING."""
+        if self._asked:
+            self._asked[-1].update(dict.fromkeys(names))
+
+    def has_folder(self, name: str) -> bool:
+        """Whether there is a folder of this name below the root."""
+        self.note_asked((f"{name}/",))
+        # Unlike Path.is_dir, it takes a name that no system allows for one that is not there.
+        return os.path.isdir(self.root / name)  # noqa: PTH112
+
+    def state(self, name: str) -> str:
+        """What a name that was looked for stands for now: the same text as long as nothing there has changed."""
+        if name.endswith("/"):
+            return "folder" if os.path.isdir(self.root / name) else ""  # noqa: PTH112
+        file = self.files.get(name)
+        if file is None and os.path.exists(f"{self.root}/{name}"):  # noqa: PTH110
+            read = read_below(self.root, name)
+            file = read if isinstance(read, File) else None
+        return source_hash(file.data).hex() if file is not None else ""
+
+    def add(self, name: str) -> None:
+        """Have a file that an earlier scan has found."""
+        self._has(name, is_wanted=True)
+
+    def add_told(self, name: str, told: tuple[tuple[IgnoreComment, ...], tuple[ScanNote, ...]]) -> None:
+        """Have the comments of a file, and the notes on it, that an earlier scan has found."""
+        if name not in self.told:
+            self.ignored[name], self.told[name] = told
+            self.notes += told[1]
+
     def worked(self, name: str, make: Callable[[Work], Made]) -> Made | None:
         """As `attempt`, with the work that may be spent on the file; what is spent counts for the main file too."""
         outer, self.reading.left = self.reading.left, STEPS
@@ -106,6 +155,8 @@ class Library(Struct):
     def _leave(self, note: ScanNote) -> None:
         self.notes.append(note)
         self._parsed[note.where] = None
+        self._unread.add(note.where)
+        self.note_asked((ANYTHING,))
 
     def find(
         self,
@@ -155,14 +206,17 @@ class Library(Struct):
         return is_relevant(self.files[name])
 
     def _has(self, name: str, *, is_wanted: bool = False) -> bool:
+        self.note_asked((name,))
         if name in self.files:
             return is_wanted or name not in self._others
         if name.startswith(("../", "/")) or matches(name, self.exclude):
             return False
         if name in self._missing:
             return False
-        read = read_below(self.root, name)
-        if isinstance(read, ScanNote):
+        # Most of what is looked for is not there: a name is looked for in every folder up to the root.
+        is_there = os.path.exists(f"{self.root}/{name}")  # noqa: PTH110
+        read = read_below(self.root, name) if is_there else None
+        if not isinstance(read, File):
             self._missing.add(name)
             return False
         if not is_relevant(read):
@@ -173,6 +227,7 @@ class Library(Struct):
         return True
 
     def _read(self, name: str) -> Any:
+        self.note_asked((name, ANYTHING) if name in self._unread else (name,))
         if name not in self._parsed:
             self._parsed[name] = self.attempt(name, partial(self._parse, self.files[name]))
         return self._parsed[name]
@@ -183,8 +238,14 @@ class Library(Struct):
         try:
             parsed = reader.read(file.data, file.name)
         except UsageError as error:
-            self.notes.append(ScanNote(error.where or file.name, error.what, is_error=True))
+            self._tell(file.name, [ScanNote(error.where or file.name, error.what, is_error=True)])
             return None
         self.ignored[file.name], notes = ignore_comments(parsed.comments, file.name)
-        self.notes += notes
+        self._tell(file.name, notes)
         return parsed
+
+    def _tell(self, name: str, notes: Iterable[ScanNote]) -> None:
+        """Leave the notes on a file, unless they came with what was kept of it."""
+        if name not in self.told:
+            self.told[name] = tuple(notes)
+            self.notes += self.told[name]

@@ -7,7 +7,9 @@ from __future__ import annotations
 
 import ast
 import posixpath
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import partial
+from typing import TypeVar
 
 from msgspec import Struct, field
 
@@ -23,6 +25,9 @@ MAX_IMPORTS = 8
 SOURCES = ("", "src/")
 """Folders beside which a package lies: its own, and that of a project which is installed to be edited."""
 
+Key = TypeVar("Key")
+Found = TypeVar("Found")
+
 FoundBindings = tuple[tuple[Binding, ...], str | None]
 """What binds a name, and the file in which it does."""
 
@@ -32,13 +37,23 @@ NOTHING: FoundBindings = ((), None)
 class ModuleGraph(Struct, eq=False):
     """`modules` are files by the name of a module and the folder beside which it is named, `names` what binds a full
     name in a file, `used` the files in which the names stand that a file imports, `sets` the names of modules that a
-    file sets."""
+    file sets. `looked_for` are the names of files on which each of these depends."""
 
     library: Library
     modules: dict[tuple[str, str], str | None] = field(default_factory=dict)
     names: dict[tuple[str, str], FoundBindings] = field(default_factory=dict)
     used: dict[str, frozenset[str]] = field(default_factory=dict)
     sets: dict[str, frozenset[tuple[str, str]]] = field(default_factory=dict)
+    looked_for: dict[tuple[int, object], tuple[str, ...]] = field(default_factory=dict)
+
+    def _once(self, known: dict[Key, Found], key: Key, make: Callable[[], Found]) -> Found:
+        """What is known by `key`, else what `make` gives; whoever asks depends on the files that this depends on."""
+        which = (id(known), key)
+        if key in known:
+            self.library.note_asked(self.looked_for[which])
+        else:
+            known[key], self.looked_for[which] = self.library.tracked(make)
+        return known[key]
 
     def index(self, file: str) -> Index | None:
         source = self.library.python(file)
@@ -47,9 +62,7 @@ class ModuleGraph(Struct, eq=False):
     def file(self, module: str, beside: str) -> str | None:
         """The file of a module as `beside` names it ("..data", "pkg.data"): its own, or its package's."""
         asked = (module, posixpath.dirname(beside))
-        if asked not in self.modules:
-            self.modules[asked] = self._file(module, beside)
-        found = self.modules[asked]
+        found = self._once(self.modules, asked, partial(self._file, module, beside))
         return found if found != beside else self._file(module, beside)
 
     def _file(self, module: str, beside: str) -> str | None:
@@ -66,14 +79,13 @@ class ModuleGraph(Struct, eq=False):
                     return found
         return None
 
-    def imported(self, name: str, beside: str, depth: int = MAX_IMPORTS) -> FoundBindings:
+    def imported(self, name: str, beside: str) -> FoundBindings:
         """What binds the last part of a full name in the module that the parts before it name."""
-        if (name, beside) not in self.names:
-            self.names[name, beside] = NOTHING
-            self.names[name, beside] = self._imported(name, beside, depth)
-        return self.names[name, beside]
+        return self._once(self.names, (name, beside), partial(self._imported, name, beside, MAX_IMPORTS, {}))
 
-    def _imported(self, name: str, beside: str, depth: int) -> FoundBindings:
+    def _imported(self, name: str, beside: str, depth: int, way: dict[tuple[str, str], FoundBindings]) -> FoundBindings:
+        """The same, through not more than `depth` files; `way` is what was found of other names on the way here,
+        NOTHING for what is being looked for: modules import each other."""
         if name.partition(".")[0] in LIBRARIES:
             return NOTHING
         module, _, last = name.rpartition(".")
@@ -84,17 +96,21 @@ class ModuleGraph(Struct, eq=False):
         own = index.module.bindings.get(last, ())
         if own and any(one.kind != "import" for one in own):
             return tuple(own), file
-        handed = [one.text for one in own] or [f"{star}.{last}" for star in index.stars]
-        found = (self.imported(text, file, depth - 1) for text in handed)
-        return next((one for one in found if one[0]), NOTHING)
+        way[name, beside] = NOTHING
+        for text in [one.text for one in own] or [f"{star}.{last}" for star in index.stars]:
+            if (text, file) not in way:
+                way[text, file] = self._imported(text, file, depth - 1, way)
+            if way[text, file][0]:
+                return way[text, file]
+        return NOTHING
 
     def used_by(self, file: str) -> frozenset[str]:
         """The files in which the names stand that a file imports."""
-        if file not in self.used:
-            self.used[file] = frozenset()
-            index = self.index(file)
-            self.used[file] = frozenset(self._definitions(index, file)) if index is not None else frozenset()
-        return self.used[file]
+        return self._once(self.used, file, partial(self._used_by, file))
+
+    def _used_by(self, file: str) -> frozenset[str]:
+        index = self.index(file)
+        return frozenset(self._definitions(index, file)) if index is not None else frozenset()
 
     def _definitions(self, index: Index, file: str) -> Iterator[str]:
         """Modules that are imported, and modules that have what is imported of them; a package only hands it on."""
@@ -109,11 +125,11 @@ class ModuleGraph(Struct, eq=False):
 
     def set_by(self, file: str) -> frozenset[tuple[str, str]]:
         """The names of modules that a file sets, each with the module's file; "" where it may be any."""
-        if file not in self.sets:
-            self.sets[file] = frozenset()
-            index = self.index(file)
-            self.sets[file] = frozenset(self._set_names(index, file)) if index is not None else frozenset()
-        return self.sets[file]
+        return self._once(self.sets, file, partial(self._set_by, file))
+
+    def _set_by(self, file: str) -> frozenset[tuple[str, str]]:
+        index = self.index(file)
+        return frozenset(self._set_names(index, file)) if index is not None else frozenset()
 
     def _set_names(self, index: Index, file: str) -> Iterator[tuple[str, str]]:
         for key, stores in index.writes.items():

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterable, Iterator, Mapping
+import posixpath
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import partial, reduce
 
 from msgspec.structs import replace
@@ -12,6 +13,7 @@ from autotune.model.evidence import RUN, Fact
 from autotune.model.scanned import ConsumerCall, WrittenValue
 from autotune.pycode.script_view import ScriptView
 from autotune.pycode.work_budget import Work
+from autotune.scan import model_code, run_words
 from autotune.scan.configs import written_values
 from autotune.scan.library import Library
 from autotune.scan.program import RunProgram
@@ -49,7 +51,8 @@ def read_whole(
         return alone, (name,)
     views = program.modules(view)
     if not views:
-        return alone, (name,)
+        own = {name: library.worked(name, partial(_training, view, RunTraining()))}
+        return replace(alone, facts=(*alone.facts, *_whole_facts(library, [view], own, (name, *configs)))), (name,)
     run = RunTraining()
     steps = {one.file: library.worked(one.file, partial(_training, one, run)) for one in (view, *views)}
     modules = [module for one in reversed(views) if (module := _read(library, one, run, steps[one.file])) is not None]
@@ -59,7 +62,30 @@ def read_whole(
     if not (script.trains or script.parses or flags is not None):
         return script, (name,)
     whole = reduce(join_module, reversed(modules), script)
+    whole = replace(whole, facts=(*whole.facts, *_whole_facts(library, [view, *views], steps, (name, *configs))))
     return whole, tuple(dict.fromkeys((name, *_files(whole, modules))))
+
+
+def _whole_facts(
+    library: Library,
+    views: Sequence[ScriptView],
+    steps: Mapping[str, tuple[TrainingStep, ...] | None],
+    names: Iterable[str],
+) -> Iterator[Fact]:
+    """What the words of all files say, of a run that trains in a loop of its own, and what its models compute."""
+    found = [(view, one) for view in views for one in steps.get(view.file) or ()]
+    files = {one: library.files[one].data for one in (*names, *(each.file for each in views))}
+    loops = [(view, one) for view, one in found if not one.is_hook]
+    if loops:
+        view, step = loops[0]
+        folder = f"{posixpath.dirname(views[0].file)}/".lstrip("/")
+        near = (library.files[one].data for one in library.named("python") if one.startswith(folder))
+        yield from run_words.facts(files, near, view.place(step.backward or step.node))
+    elif found:
+        view, step = found[0]
+        yield from run_words.lightning_facts(files, library.root, view.place(step.node))
+    if any(steps.values()):
+        yield from library.worked(views[0].file, lambda work: tuple(model_code.facts(views))) or ()
 
 
 def _starts(tree: ast.Module) -> bool:

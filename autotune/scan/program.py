@@ -41,6 +41,12 @@ MAX_FILES = 100
 """Files of one run of which is asked who uses and sets what; a script that has more uses a library beside it."""
 
 
+def is_limited_alike(before: int, then: int, followed: int) -> bool:
+    """Whether a script that follows this many modules after `before` others would follow the same ones after `then`."""
+    is_free = followed < FEW_MODULES or max(before, then) + followed < MAX_FOLLOWED
+    return is_free or min(before, then) >= MAX_FOLLOWED or before == then
+
+
 class RunProgram(Struct, eq=False):
     """`views` are those of the files that were needed so far, by their trees; `trees` are these by name.
 

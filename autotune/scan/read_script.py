@@ -142,7 +142,9 @@ def _options(view: ScriptView) -> Iterator[tuple[str, WrittenValue]]:
 
 def _parsed_classes(view: ScriptView) -> Iterator[str]:
     for call in view.index.calls:
-        parser = cli_options.parser_of(view.index, call) if is_reached(view, call) is not False else None
+        parser = cli_options.parser_of(view.index, call)
+        if parser is None or is_reached(view, call) is False:
+            continue
         for named in cli_options.classes_of_parser(view.index, parser):
             class_, name = called_class(view.index, named), full_name(view.index, named)
             which = of_name(name or "") or (of_class(view.index, class_) if class_ is not None else None)

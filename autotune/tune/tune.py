@@ -23,7 +23,7 @@ from autotune import predict
 from autotune.collect import artefacts, lock, stale_runs
 from autotune.diagnose import diagnose
 from autotune.errors import ScriptError, UsageError
-from autotune.history import commands, predictions
+from autotune.history import commands, predictions, results
 from autotune.invocation import invoked
 from autotune.machine import limits
 from autotune.machine.signals import terminate_on_signal
@@ -97,14 +97,17 @@ def tune(options: TuneOptions, observer: TuneObserver, *, cwd: Path, environ: Ma
     command = commands.StoredCommand(run.folder.name, options.words, cwd, options.python)
     commands.store(run.folder, command, report.run.command)
     runs.save(run, ended=not tuned.notes)
-    return replace(
+    tuned = replace(
         tuned,
         spent_s=time.monotonic() - began,
         probes_s=probes_s,
         beyond=tuple(search_result.beyond(report, tuned.space)),
         diagnosed=run.diagnosed,
+        day=time.strftime("%Y-%m-%d", time.gmtime()),
         price_per_hour=options.price,
     )
+    results.save_search(run.folder, tuned)
+    return tuned
 
 
 def _diagnose_or_resume(
@@ -121,7 +124,7 @@ def _diagnose_or_resume(
         raise ScriptError(
             f"it does not run as it is: {report.run.error or report.run.outcome}",
             where=options.words[0],
-            to_do="`autotune diagnose --load last` says more. Make it run, then tune it.",
+            to_do="`autotune report last` says more. Make it run, then tune it.",
         )
     run = runs.new(root, options.words, asked, options.study)
     run = replace(run, diagnosed=Path(report.run.folder).name)

@@ -16,7 +16,7 @@ from autotune.apply import apply
 from autotune.collect import artefacts, lock, progress, stale_runs
 from autotune.diagnose import outcome
 from autotune.errors import AutotuneError, InternalError, ScriptError, UsageError
-from autotune.history import commands, predictions
+from autotune.history import commands, predictions, results
 from autotune.invocation import invoked
 from autotune.machine.signals import terminate_on_signal
 from autotune.model.derived import Derived
@@ -103,7 +103,12 @@ def verify(
         tried = _resume(runner, trial, known, ends_at)
         place.save(replace(known, resume=tried))
         notes = (*verified.notes, *filter(None, [place.why_not]))
-        return replace(verified, resume=tried, notes=notes, seconds=time.monotonic() - began)
+        day = time.strftime("%Y-%m-%d", time.gmtime())
+        verified = replace(verified, resume=tried, notes=notes, seconds=time.monotonic() - began, day=day)
+        # A folder that a clone brought is data: it may be a link to anywhere.
+        if comparison.folder(root, run) in artefacts.runs(root):
+            results.save_verification(comparison.folder(root, run), verified)
+        return verified
 
 
 def _sides(options: VerifyOptions, root: Path, cwd: Path) -> tuple[Sides, str]:

@@ -81,7 +81,7 @@ def cases(scratch: Path) -> Iterator[Case]:
     (run,) = (project / ".autotune" / "runs").iterdir()
     randomly = random.Random(22)
     recording = next(run.glob("recording-*.json"))
-    verbs = (["diagnose", "--load", "last"], ["diagnose", "--load", "last", "--format", "json"])
+    verbs = (["report", "last"], ["report", "last", "--format", "json"])
     yield from _damaged("recording", recording, verbs, randomly)
     yield from _damaged("manifest", run / "run.json", (*verbs, ["apply", "--diff"]), randomly)
     yield from _damaged("patch", run / "patch.yaml", (["apply", "--diff"], verbs[0]), randomly)
@@ -90,7 +90,7 @@ def cases(scratch: Path) -> Iterator[Case]:
     yield from _damaged("journal", journal, (["undo"], ["rules"], ["apply", "--diff"]), randomly, project)
     _run(project, ["apply", "--yes"])
     register = next((scratch / "state").rglob("runs"))
-    yield from _damaged("register", register, (["diagnose", "--load", "last"], ["apply", "--diff"]), randomly, project)
+    yield from _damaged("register", register, (["report", "last"], ["apply", "--diff"]), randomly, project)
     _run(project, ["check", "--write-baseline", "baseline.json"])
     baseline = project / "baseline.json"
     yield from _damaged("baseline", baseline, (["check", "--baseline", "baseline.json"],), randomly, project)

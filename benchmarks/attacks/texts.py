@@ -169,7 +169,7 @@ def _checked(root: Path, place: str, payload: str) -> tuple[list[str], bool]:
     if place == "an argument":
         more: Sequence[list[str]] = (
             [payload], ["explain", payload], ["check", "--select", payload], ["check", "--format", payload],
-            ["diagnose", payload], ["diagnose", "--load", payload], ["apply", payload], ["undo", payload],
+            ["diagnose", payload], ["report", payload], ["apply", payload], ["undo", payload],
             ["rules", payload], ["check", f"--{payload}"], ["check", "--max", payload], ["verify", payload],
         )  # fmt: skip
         for line in more:
@@ -199,7 +199,7 @@ def _of_runs(folder: Path) -> Iterator[Case]:
     runs = folder / ".autotune" / "runs"
     recording = max(runs.glob("*/recording-*.json"), key=lambda path: path.stat().st_size)
     whole = json.loads(recording.read_text())
-    load = ["diagnose", "--load", str(recording)]
+    load = ["report", str(recording)]
     for name, payload in PAYLOADS.items():
         for where, changed in _with_each_text(whole, payload):
             recording.write_text(json.dumps(changed))

@@ -1,14 +1,19 @@
 """A raw loop of steps of about the same length, which reports its own mean step: the workload of overhead.py.
 
 `--calibrate MS` prints the batch size at which a step takes about MS milliseconds. Otherwise it trains
-`warmup + steps + 2` steps and writes wall and process CPU milliseconds of the steps after the warm-up to --result.
+`warmup + steps + 2` steps and writes to --result, of each step after the warm-up, when it began and ended (monotonic
+seconds) and its process CPU milliseconds. With --paused it writes its process id to that file's name with `.pid` after
+the warm-up, and stops itself until it gets a SIGCONT.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import os
+import signal
 import time
+from pathlib import Path
 
 import torch
 from torch import nn
@@ -47,23 +52,31 @@ class Training:
         self.optimizer.zero_grad(set_to_none=True)
 
 
-def ms_per_step(batch_size: int, steps: int, warmup: int) -> tuple[float, float]:
-    """Wall and CPU milliseconds per step, of this process with all its threads."""
+def measured(batch_size: int, steps: int, warmup: int, pid_file: Path | None = None) -> list[list[float]]:
+    """(begin, end, CPU ms) of each step, of this process with all its threads."""
     training = Training(batch_size)
     for _ in range(warmup):
         training.step()
-    wall, cpu = time.perf_counter(), time.process_time()
+    if pid_file is not None:
+        pid_file.write_text(str(os.getpid()))
+        os.kill(os.getpid(), signal.SIGSTOP)
+    rows = []
     for _ in range(steps):
+        begin, cpu = time.monotonic(), time.process_time()
         training.step()
-    wall, cpu = time.perf_counter() - wall, time.process_time() - cpu
+        rows.append([begin, time.monotonic(), 1e3 * (time.process_time() - cpu)])
     for _ in range(2):
         training.step()
-    return 1e3 * wall / steps, 1e3 * cpu / steps
+    return rows
+
+
+def mean_ms(rows: list[list[float]]) -> float:
+    return 1e3 * (rows[-1][1] - rows[0][0]) / len(rows)
 
 
 def calibrate(target_ms: float) -> int:
     """The batch size at which a step takes about `target_ms`: a line through two measured sizes."""
-    (small, _), (large, _) = ms_per_step(8, 40, 10), ms_per_step(264, 20, 5)
+    small, large = mean_ms(measured(8, 40, 10)), mean_ms(measured(264, 20, 5))
     per_sample = max(1e-6, (large - small) / 256)
     return min(SAMPLES, max(1, round(8 + (target_ms - small) / per_sample)))
 
@@ -74,15 +87,17 @@ def main() -> None:
     parser.add_argument("--batch-size", type=int, default=32)
     parser.add_argument("--warmup", type=int, default=10)
     parser.add_argument("--steps", type=int, default=100)
-    parser.add_argument("--result", help="File for the measured times, as JSON.")
+    parser.add_argument("--result", type=Path, help="File for the measured steps, as JSON.")
+    parser.add_argument("--paused", action="store_true", help="Stop after the warm-up.")
     args = parser.parse_args()
     if args.calibrate is not None:
         print(calibrate(args.calibrate))
         return
-    wall, cpu = ms_per_step(args.batch_size, args.steps, args.warmup)
-    if args.result:
-        with open(args.result, "w", encoding="utf-8") as file:
-            json.dump({"wall_ms": wall, "cpu_ms": cpu}, file)
+    if args.result is None:
+        parser.error("--result or --calibrate")
+    pid_file = args.result.with_suffix(".pid") if args.paused else None
+    rows = measured(args.batch_size, args.steps, args.warmup, pid_file)
+    args.result.write_text(json.dumps(rows), encoding="utf-8")
 
 
 if __name__ == "__main__":

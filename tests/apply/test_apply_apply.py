@@ -22,7 +22,7 @@ from autotune.model.rule import Effect
 from autotune.model.scanned import TYPED
 from autotune.patch.file import NAME, dumps
 from autotune.patch.journal import sha256
-from autotune.report.text.apply import diff
+from autotune.report.diff import unified
 from autotune.tune import confirmation
 
 ARGS = b'\xef\xbb\xbf{"batch": 8, "steps": 4}\r\n'
@@ -259,7 +259,8 @@ def test_undo_gives_every_byte_back(project: Path) -> None:
 
 def test_the_diff_shows_the_changed_lines_only(project: Path) -> None:
     keep(project, WORKERS)
-    lines = list(diff(plan(project)))
+    planned = plan(project)
+    lines = list(unified(planned.files, planned.root))
     assert [line for line in lines if line[0] in "+-" and not line.startswith(("---", "+++"))] == [
         "-workers = 0\r\n",
         "+workers = 4\r\n",

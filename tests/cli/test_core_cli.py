@@ -30,7 +30,7 @@ class Finder:
         is_hidden = name.partition(".")[0] in HIDDEN
         return None if is_hidden else self.found.find_spec(name, path, target)
 
-HIDDEN = set("numpy optuna psutil pynvml rich sqlalchemy".split())
+HIDDEN = set("jinja2 markupsafe numpy optuna psutil pynvml rich sqlalchemy".split())
 sys.meta_path[:] = map(Finder, sys.meta_path)
 """
 """The interpreter of someone who installed the core: the packages that are there look as if they were not."""
@@ -95,10 +95,10 @@ def test_what_does_not_measure_starts(words: str, says: str, system: str, projec
 @pytest.mark.parametrize("words", ["diagnose train.py", "verify train.py", "tune train.py", "check . --env"])
 def test_a_verb_whose_packages_are_missing_says_what_to_install(words: str, project: Path) -> None:
     ran = autotune(words, project)
-    missing = "numpy, optuna, psutil, nvidia-ml-py, rich"
+    missing = "jinja2, numpy, optuna, psutil, nvidia-ml-py, rich"
     assert ran.returncode == 2
     assert ran.stderr == (
-        f"autotune: {sys.executable}: packages for measuring are not installed: {missing}\n"
+        f"autotune: {sys.executable}: packages of the extra are not installed: {missing}\n"
         f'Install them: {sys.executable} -m pip install "autotune-advisor[train]"\n'
     )
 

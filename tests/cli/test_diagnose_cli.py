@@ -20,25 +20,31 @@ def asked(monkeypatch):
         seen.append(asked)
         raise UsageError("far enough")
 
-    def diagnose(options, show, *, cwd):
+    def diagnose(options, show, *, cwd, publish):
         seen.append(options.asked)
         raise UsageError("far enough")
 
+    monkeypatch.setattr("autotune.cli.report.load", load)
     monkeypatch.setattr("autotune.cli.diagnose.load", load)
+    monkeypatch.setattr("autotune.cli.report.artefacts.resolve", lambda name, cwd: cwd / name)
     monkeypatch.setattr("autotune.cli.diagnose.diagnose", diagnose)
     return seen
 
 
-@pytest.mark.parametrize("words", [["--load", "last"], ["train.py"]])
+@pytest.mark.parametrize(
+    "words", [["report"], ["report", "last"], ["diagnose", "train.py"], ["diagnose", "--load", "last"]]
+)
 def test_nothing_is_asked_for_by_itself(asked, words):
-    assert run(["diagnose", *words]) == 2
+    assert run(words) == 2
     assert asked == [NOTHING]
 
 
-@pytest.mark.parametrize("words", [["--load", "last"], ["train.py"]])
-def test_a_progress_line_and_other_devices(asked, words):
+@pytest.mark.parametrize(
+    ("verb", "of"), [("report", ["last"]), ("diagnose", ["train.py"]), ("diagnose", ["--load", "last"])]
+)
+def test_a_progress_line_and_other_devices(asked, verb, of):
     line = "12%|#| 1200/10000 [46:47<5:42:11, 2.33s/it]"
-    run(["diagnose", "--at", line, "--options", "4", "--bandwidth", "300", "--device-price", "2", *words])
+    run([verb, "--at", line, "--options", "4", "--bandwidth", "300", "--device-price", "2", *of])
     assert asked == [OutlookRequest(ProgressLine(1200, 10000, 2.33), DeviceRequest(4, 300.0, 2.0))]
 
 

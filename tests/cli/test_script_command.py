@@ -25,7 +25,7 @@ def words(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, ...]]:
     """What the script was started with, once per run, which ends there."""
     seen: list[tuple[str, ...]] = []
 
-    def diagnose(options, show, *, cwd):
+    def diagnose(options, show, *, cwd, publish):
         seen.append(options.words)
         raise UsageError("far enough")
 
@@ -92,7 +92,7 @@ def test_a_script_that_may_have_failed_by_them_is_answered(
 ) -> None:
     """However it is started: a shell script passes on what it does not know, and ends as that ends."""
 
-    def diagnose(options, show, *, cwd):
+    def diagnose(options, show, *, cwd, publish):
         raise ScriptError("it failed", to_do="Its own message is above.", status=status, said=said)
 
     monkeypatch.setattr("autotune.cli.diagnose.diagnose", diagnose)

@@ -287,7 +287,7 @@ def test_every_rank_reports(results, name):
 
 def test_keep_going_finishes_natively(results):
     place, measured = results["keeps going"]
-    assert (measured.collected.ended_by, measured.collected.exit_code) == ("script", 0)
+    assert (measured.collected.ended_by, measured.collected.exit_code) == ("probe", 0)
     assert measured.out == "HOOKED []\n"
     assert (place.cwd / "final.pt").stat().st_size > 0
 

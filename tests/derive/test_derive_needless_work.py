@@ -15,8 +15,11 @@ FLOAT64 = {
 }  # fmt: skip
 
 
-def watched(*gradients, float64=None):
-    return what_if("watch", {}, gradients=list(gradients), float64=float64)
+SECOND = {"file": "/home/u/train.py", "line": 17}
+
+
+def watched(*gradients, float64=None, **looked_for):
+    return what_if("watch", {}, gradients=list(gradients), float64=float64, **looked_for)
 
 
 def replay(ms, **arguments):
@@ -58,6 +61,24 @@ def test_where_float64_arises():
     assert facts["float64.num_results"] == 5 and facts["float64.is_asked_for"] is False
 
 
+def test_lines_whose_second_derivatives_nobody_uses():
+    facts = found(watched(second_derivatives=[SECOND, {**SECOND, "line": 30}]))
+    assert (facts["second_derivatives.num_unused"], facts["second_derivatives.place"]) == (2, "train.py:17")
+    none = found(watched(second_derivatives=[]))
+    assert none["second_derivatives.num_unused"] == 0 and "second_derivatives.place" not in none
+
+
+def test_an_earlier_version_did_not_look_for_second_derivatives():
+    assert "second_derivatives.num_unused" not in found(watched())
+
+
+def test_each_replay_without_something_is_held_beside_the_one_as_it_is_of_its_round():
+    rounds = 2 * [replay(100), replay(50, unused_gradients=False), replay(80, second_derivatives=False)]
+    facts = found(watched(GRADIENTS, second_derivatives=[SECOND]), *rounds)
+    assert facts["replay.unused_gradients_share"] == pytest.approx(0.5)
+    assert facts["replay.second_derivatives_share"] == pytest.approx(0.2)
+
+
 def test_what_replays_without_unused_gradients_save_and_the_least_of_a_round():
     rounds = [one for ms in (50, 60, 70) for one in (replay(100), replay(ms, unused_gradients=False))]
     facts = found(watched(GRADIENTS), *rounds)
@@ -83,8 +104,10 @@ def test_every_catalogued_fact_of_needless_work_is_stated():
         replay(200, float64=True),
         replay(120, float64=False),
         replay(50, unused_gradients=False),
+        replay(60, second_derivatives=False),
     ]
-    facts = found(watched(GRADIENTS, {**GRADIENTS, "reason": "discarded"}, float64=FLOAT64), *rounds)
+    both = (GRADIENTS, {**GRADIENTS, "reason": "discarded"})
+    facts = found(watched(*both, float64=FLOAT64, second_derivatives=[SECOND]), *rounds)
     wanted = {name for name, row in catalogue.facts().items() if row.supplier == "derive.needless_work"}
     assert wanted and wanted <= set(facts)
 

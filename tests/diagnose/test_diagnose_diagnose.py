@@ -10,9 +10,10 @@ import pytest
 from msgspec.structs import replace
 
 from autotune import collect, machine
-from autotune.collect import artefacts
+from autotune.collect import artefacts, lock
 from autotune.diagnose import diagnose as api
 from autotune.diagnose import notes, outcome
+from autotune.errors import ScriptError
 from autotune.machine import FileSystem
 from autotune.model.evidence import RUN
 
@@ -147,3 +148,57 @@ def test_before_any_recording_only_the_program_is_shown(tmp_path):
     collected = collect.Collected(tmp_path, (), "script", 1, 1.0, None, None)
     run = outcome.summarise(collected, ("train.py", "--password", "planted"), "python", "", False, tmp_path)
     assert run.command == ("train.py",)
+
+
+GOES_ON = """
+    import os, sys, time
+    import torch
+
+    model = torch.nn.Linear(2, 1)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    for step in range(20):
+        while step == 12 and not os.path.exists("reported"):
+            time.sleep(0.05)
+        model(torch.ones(4, 2)).sum().backward()
+        optimizer.step()
+    torch.save(model.state_dict(), "final.pt")
+    sys.exit(int(sys.argv[1]))
+"""
+
+
+@pytest.fixture
+def kept_going(place, tmp_path, monkeypatch):
+    """kept_going(exit_code): diagnoses a training that waits for its report; (the folder, reports, the function)."""
+    monkeypatch.setattr(lock, "lock_folder", lambda: tmp_path)
+    place.write("train.py", GOES_ON)
+    seen = []
+
+    def publish(report):
+        with lock.one_measurement("another"):
+            seen.append((report, (place.cwd / "final.pt").exists()))
+        (place.cwd / "reported").touch()
+
+    def run(exit_code):
+        request = collect.Request(steps=5, warmup=2, keep_going=True)
+        options = api.DiagnoseOptions(("train.py", str(exit_code)), request, sys.executable)
+        return api.diagnose(options, lambda status: None, cwd=place.cwd, environ=place.environ, publish=publish)
+
+    return place.cwd, seen, run
+
+
+@pytest.mark.train
+def test_the_report_comes_and_the_lock_goes_when_the_probe_leaves(kept_going):
+    cwd, seen, run = kept_going
+    returned = run(0)
+    ((report, was_saved),) = seen
+    assert returned is report and report.run.kept_going and report.run.outcome == "completed"
+    assert not was_saved and (cwd / "final.pt").exists()
+    assert api.load("last", cwd=cwd).run.num_steps == report.run.num_steps == 7
+
+
+@pytest.mark.train
+def test_a_training_that_fails_after_its_report_is_an_error(kept_going):
+    _, seen, run = kept_going
+    with pytest.raises(ScriptError, match="exit code 5, after the report") as raised:
+        run(5)
+    assert len(seen) == 1 and raised.value.status == 5

@@ -113,7 +113,7 @@ def test_several_traces_of_one_process_are_no_ranks(tmp_path):
         report_of(tmp_path, "host_1.111.pt.trace.json", "host_1.222.pt.trace.json")
 
 
-@pytest.mark.parametrize("words", [["--load", "last"], ["--steps", "5"], ["--keep-going"]])
+@pytest.mark.parametrize("words", [["--no-what-ifs"], ["--steps", "5"], ["--keep-going"]])
 def test_options_of_a_run_are_refused(tmp_path, monkeypatch, capsys, words):
     slow_loader().write(tmp_path / "t.json")
     monkeypatch.chdir(tmp_path)

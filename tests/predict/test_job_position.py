@@ -6,7 +6,7 @@ import pytest
 
 from autotune.model.evidence import RUN, Evidence, Value
 from autotune.model.outlook import Position, ProgressLine
-from autotune.predict.job_position import position
+from autotune.predict.job_position import position, shown_step_s
 
 PLAN: dict[str, Value] = {
     "run.num_planned_steps": 750,
@@ -91,3 +91,19 @@ def test_a_rate_unlike_the_measured_step_is_said() -> None:
 
 def test_without_any_time_it_is_not_placed() -> None:
     assert "gives the step time" in str(at(ProgressLine(150, 750), step__mean_ms=None))
+
+
+@pytest.mark.parametrize(
+    ("line", "seconds"),
+    [
+        (ProgressLine(150, 750, 2.1), 2.1),
+        (ProgressLine(600, 3000, 0.5), 2.0),
+        (ProgressLine(400, 1000, 0.5, epoch=1), 2.0),
+        (ProgressLine(10, 42, 2.1), 2.1),
+        (ProgressLine(150, 750), None),
+        (ProgressLine(150, 750, 2.1, adds_up=False), None),
+    ],
+)
+def test_the_rate_of_a_line_is_told_for_an_optimizer_step(line: ProgressLine, seconds: float | None) -> None:
+    known = Evidence({RUN: PLAN, "loader#train": {"loader.num_batches": 1000}})
+    assert shown_step_s(line, known) == seconds

@@ -106,6 +106,6 @@ def test_a_good_call_gives_its_result(exits):
 
 def test_a_goodbye_says_how_many_will_follow(probed, tmp_path, monkeypatch):
     monkeypatch.setenv("LOCAL_WORLD_SIZE", "4")
-    ending._say_goodbye(probed)
+    ending.say_goodbye(probed)
     assert [path.name for path in tmp_path.glob("le*")] == [f"left-{probed.recorder.pid}"]
     assert (tmp_path / f"left-{probed.recorder.pid}").read_text() == "4"

@@ -182,8 +182,8 @@ def test_no_renderer_lets_foreign_text_act(verb: str, format_: str, colour: bool
 @pytest.mark.parametrize("verb", RENDERERS)
 def test_an_unknown_format_names_the_known_ones(verb: str) -> None:
     with pytest.raises(UsageError) as caught:
-        render(verb, RESULTS[verb]["empty"](), "html")
-    assert str(caught.value) == f"--format: unknown format 'html'\nChoose one of: {', '.join(formats(verb))}."
+        render(verb, RESULTS[verb]["empty"](), "pdf")
+    assert str(caught.value) == f"--format: unknown format 'pdf'\nChoose one of: {', '.join(formats(verb))}."
 
 
 def test_the_text_of_check_loads_nothing_of_the_report_on_a_run() -> None:

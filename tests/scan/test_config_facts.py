@@ -102,8 +102,18 @@ def test_fsdp(made: ConsumerCall, fsdp: bool | None, legacy: bool | None) -> Non
                 "deepspeed",
                 zero_optimization__offload_optimizer__device="nvme",
                 zero_optimization__offload_param__device="cpu",
+                zero_optimization__stage=3,
             ),
             "optimizer, parameters",
+        ),
+        (
+            call(
+                "deepspeed",
+                zero_optimization__offload_optimizer__device="cpu",
+                zero_optimization__offload_param__device="cpu",
+                zero_optimization__stage=2,
+            ),
+            "optimizer",
         ),
         (call("deepspeed", zero_optimization__offload_optimizer__device="none"), None),
         (call("accelerate_config", fsdp_config__fsdp_offload_params=True), "parameters"),
@@ -183,3 +193,15 @@ def test_the_size_that_layers_and_width_say() -> None:
     made = call("llmfoundry", model__n_layers=12, model__d_model=768)
     assert facts(made)["model_size_b"] == pytest.approx(0.085, abs=0.001)
     assert "model_size_b" not in facts(call("llmfoundry", model__n_layers=12))
+
+
+@pytest.mark.parametrize(
+    ("made", "command", "number"),
+    [
+        (call("hf_trainer"), "torchrun --nproc_per_node 4 train.py", 4),
+        (call("accelerate_config", num_processes=2), "python train.py", 2),
+        (call("hf_trainer"), "torchrun --nproc_per_node $N train.py", None),
+    ],
+)
+def test_the_processes_that_train(made: ConsumerCall, command: str, number: int | None) -> None:
+    assert facts(made, commands=started(command)).get("num_processes") == number

@@ -6,7 +6,7 @@ from autotune.catalogue.dialects import dialects, version
 from autotune.catalogue.vocabulary import read
 from autotune.model.evidence import RUN, Fact, Location
 from autotune.model.scanned import ConsumerCall, WrittenValue
-from autotune.scan.arguments import facts
+from autotune.scan.arguments import compute_loss_facts, facts
 from autotune.scan.ranges import Range
 
 LIBRARIES = read("renames.toml")["library"]
@@ -145,3 +145,21 @@ def test_the_file_is_whole(library) -> None:
     for row in library["arguments"].values():
         assert set(row) <= {"removed", "instead"}
         assert version(row["removed"])
+
+
+@pytest.mark.parametrize(
+    ("versions", "asked", "may_pass"),
+    [
+        ({}, None, True),
+        ({"transformers": (4, 45, 2)}, None, False),
+        ({"transformers": (4, 46)}, None, True),
+        ({}, Range("transformers>=4.30", (4, 30), None), True),
+        ({}, Range("transformers<4.46", None, (4, 46)), False),
+        ({}, Range("transformers<4.47", None, (4, 47)), True),
+    ],
+)
+def test_a_release_that_passes_compute_loss_the_number_of_items(
+    versions: dict[str, tuple[int, ...]], asked: Range | None, may_pass: bool
+) -> None:
+    (fact,) = compute_loss_facts(versions, {"transformers": asked} if asked is not None else {})
+    assert fact.value is may_pass

@@ -19,7 +19,7 @@ from autotune.diagnose import diagnose
 from autotune.engine.evidence import join, observed_over
 from autotune.engine.load import load_rules
 from autotune.errors import ScriptError, UsageError
-from autotune.history import predictions
+from autotune.history import predictions, results
 from autotune.model.evidence import RUN, Fact, Location, Setting
 from autotune.model.finding import Evaluation, Finding, Gain, Recommendation, SettingChange
 from autotune.model.report import Report, RunSummary, Step
@@ -192,6 +192,7 @@ def tune(made: Made, root: Path, **fields):
 def test_what_wins_is_confirmed_and_is_the_patch_that_apply_takes(made, root) -> None:
     before = (root / "train.py").read_bytes()
     tuned = tune(made, root)
+    assert results.search(artefacts.resolve("last", root)) == tuned
     assert tuned.best == {"loader.num_workers": 2}
     assert tuned.verified.estimate.speedup == 1.6
     assert tuned.trials[0].candidate == tuned.space.current
@@ -220,7 +221,7 @@ def test_where_nothing_is_faster_nothing_is_confirmed_and_apply_finds_nothing(ma
     assert "confirming" not in {kind for kind, *_ in made.told}
     with pytest.raises(UsageError, match="confirmed no candidate as faster") as refused:
         apply.plan(apply.ApplyOptions(), cwd=root)
-    assert f"diagnose --load {tuned.diagnosed}" in refused.value.to_do
+    assert f"autotune report {tuned.diagnosed}" in refused.value.to_do
 
 
 @pytest.mark.parametrize(

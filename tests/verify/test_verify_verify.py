@@ -20,6 +20,7 @@ from autotune.apply import apply
 from autotune.apply.applied_patches import PATCHES
 from autotune.collect import artefacts
 from autotune.errors import ScriptError, UsageError
+from autotune.history import results
 from autotune.machine import num_cpus
 from autotune.model.derived import Derived
 from autotune.model.evidence import Setting
@@ -176,6 +177,20 @@ def test_the_last_patch_is_measured_on_a_copy_in_turns(root, runner) -> None:
     assert {(one.steps, one.warmup, one.what_ifs) for _, one in runner.requests[2:]} == {(17, 3, False)}
     assert (root / "settings.py").read_text() == OLD
     assert [path.name for path in (root / ".autotune" / "runs").iterdir()] == [run]
+
+
+def test_it_is_kept_in_the_run_folder_of_its_patch(root, runner) -> None:
+    folder = root / ".autotune" / "runs" / patched(root)
+    found = verified(root)
+    assert found.day
+    assert results.verification(folder) == replace(found, resume_command="")
+
+
+def test_nothing_is_kept_in_a_folder_that_was_not_made_here(root, runner, monkeypatch) -> None:
+    folder = root / ".autotune" / "runs" / patched(root)
+    monkeypatch.setattr(artefacts, "runs", lambda root: ())
+    verified(root)
+    assert results.verification(folder) is None
 
 
 def test_what_is_applied_already_is_compared_with_what_was_before(root, runner) -> None:

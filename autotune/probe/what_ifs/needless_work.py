@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import sys
 
-from .float64 import Float64Watch, without
+from . import float64, second_derivatives
+from .float64 import Float64Watch
+from .second_derivatives import SecondDerivativeWatch
 from .unused_gradients import GradientWatch, ReducedBackwards
 
 TYPE_CHECKING = False
@@ -21,7 +23,7 @@ MOST_WATCHED = 12
 LEAST_ROUNDS = 2
 
 PHASE: Phase = ("watch", {})
-CHANGES = ("unused_gradients", "float64")
+CHANGES = ("unused_gradients", "second_derivatives", "float64")
 
 
 class NeedlessWork:
@@ -30,6 +32,7 @@ class NeedlessWork:
     def __init__(self, session: ProbeSession) -> None:
         self._session = session
         self._gradients = GradientWatch(session)
+        self._second = SecondDerivativeWatch(session)
         self._float64 = Float64Watch(session)
         self._reduced: ReducedBackwards | None = None
         self._undos: dict[str, Undo] = {}
@@ -38,7 +41,11 @@ class NeedlessWork:
     def on_watched_step(self) -> bool:
         """A step ended while steps are watched, which begins with a whole one; whether that was the last."""
         if self._steps == 0:
-            self._undos = {"gradients": self._gradients.start(), "float64": self._float64.start()}
+            self._undos = {
+                "second": self._second.start(),
+                "gradients": self._gradients.start(),
+                "float64": self._float64.start(),
+            }
         elif self._steps == 1:
             self._undos.pop("float64")()
         self._gradients.on_step()
@@ -54,11 +61,18 @@ class NeedlessWork:
         """What was found, for the Recording."""
         self.stop()
         self._gradients.conclude()
-        return {"gradients": self._gradients.rows(), "float64": self._float64.row()}
+        self._second.conclude()
+        return {
+            "gradients": self._gradients.rows(),
+            "second_derivatives": self._second.rows(),
+            "float64": self._float64.row(),
+        }
 
     def choices(self, found: Row, rounds: int) -> list[Phase]:
         """Replays without what was found, in turns with those as the script is; a single round would tell nothing."""
-        turns: list[Row] = [{}, {"unused_gradients": False}] if found["gradients"] else []
+        turns: list[Row] = [{"unused_gradients": False}] if found["gradients"] else []
+        turns += [{"second_derivatives": False}] if found["second_derivatives"] else []
+        turns = [{}, *turns] if turns else []
         # A recomputation runs where the replay's mode does not reach, and would find float64 again.
         recomputes = any(kind == "recompute" for kind, *_ in self._session.recorder.events)
         if found["float64"] is not None and not found["float64"]["is_asked_for"] and not recomputes:
@@ -67,8 +81,11 @@ class NeedlessWork:
 
     def apply(self, arguments: Row) -> Undo:
         """Leave out what `arguments` name, or, with float64, look for it alone."""
+        self._reduced = None
         if "float64" in arguments:
-            return without(self._session, is_kept=arguments["float64"])
+            return float64.without(self._session, is_kept=arguments["float64"])
+        if "second_derivatives" in arguments:
+            return second_derivatives.without(self._session, self._second.unused)
         self._reduced = ReducedBackwards(self._session, self._gradients.reduced)
         return self._reduced.start()
 

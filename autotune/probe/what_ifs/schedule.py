@@ -40,8 +40,9 @@ LOOK_STEPS = {"lines": 2, "operations": 3, "results": 5, "rows": 4, "frozen": 4}
 LOOK_S = {"lines": 2.0}
 """Seconds that it takes where steps are short."""
 
-LONG_S = 3.0
-"""Steps that take longer are not looked at closer."""
+LONG_S, VERY_LONG_S = 3.0, 6.0
+"""Of longer steps only the operations are looked at, of very long ones nothing: the window has samples of their lines,
+but no other look charges the backward pass to lines."""
 
 SAME, HALF, DOUBLE, FOUR = 1, 0.5, 2, 4
 WORTH_LOADING_SHARE = 0.02
@@ -85,7 +86,8 @@ def _expected_s(phases: list[Phase], mean_s: float, rounds: int) -> float:
 def _looks(session: ProbeSession, mean_s: float) -> list[Phase]:
     """The phases that ask nothing. Of long steps the window's own samples are many enough, and comparing takes long."""
     left_out = set() if session.trains_on_cuda() else {"profile"}
-    left_out |= {"lines", "operations"} if mean_s > LONG_S else set()
+    left_out |= {"lines"} if mean_s > LONG_S else set()
+    left_out |= {"operations"} if mean_s > VERY_LONG_S else set()
     left_out |= {"results", "rows", "frozen"} if mean_s > LONG_S / 2 else set()
     return [phase for phase in LOOKS if phase[0] not in left_out]
 

@@ -69,9 +69,7 @@ class WhatIfProbes:
         """The window is over: let training go on natively, or ask what-ifs, or end."""
         session = self._session
         if session.request["keep_going"]:
-            session.detach()
-            session.ended = True
-            session.write("completed")
+            session.let_go()
             return
         session.write("completed")
         if session.window.start is not None:

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 
 from autotune.model.checked import Checked
 from autotune.model.rule import Rule
-from autotune.outlet import clean, plain
+from autotune.outlet import plain
 from autotune.report import findings as say
+from autotune.report.markdown.markup import code, escape, folded
 
 _MAX_ROWS = 200
 _MAX_NOTES = 50
-_SPECIAL = re.compile(r"[&<|\\`*\[\]~#$@]|(?<![0-9A-Za-z])_|_(?![0-9A-Za-z])|^[-+=>]|^\d+[.)]")
 
 
 def render(checked: Checked, colour: bool, width: int) -> str:
@@ -29,15 +28,6 @@ def render(checked: Checked, colour: bool, width: int) -> str:
     return plain("\n\n".join(blocks) + "\n")
 
 
-def escape(text: str) -> str:
-    """`text` in one line that is no markup anywhere, a table included: what could be is a character reference."""
-    return _SPECIAL.sub(lambda match: "".join(f"&#{ord(char)};" for char in match[0]), clean(text))
-
-
-def _code(text: str) -> str:
-    return f"<code>{escape(text)}</code>"
-
-
 def _table(checked: Checked) -> Iterator[str]:
     found = say.locate_findings(checked)
     if not found:
@@ -47,7 +37,7 @@ def _table(checked: Checked) -> Iterator[str]:
         rule = each.finding.rule
         cells = (
             rule.severity,
-            _code(say.format_location(each.location)),
+            code(say.format_location(each.location)),
             escape(rule.id),
             escape(each.finding.message),
         )
@@ -64,12 +54,12 @@ def _rules(checked: Checked) -> Iterator[str]:
     for group in by_rule.values():
         rule = group[0].finding.rule
         body = [*(_what_to_do(each) for each in group), f"**Why:** {escape(rule.why)}", *_references(rule)]
-        yield _details(f"{escape(say.title(rule))}: what to do, and why", body)
+        yield folded(f"{escape(say.title(rule))}: what to do, and why", body)
 
 
 def _what_to_do(each: say.LocatedFinding) -> str:
     sure = say.confidence(each.finding.rule)
-    head = f"- {_code(say.format_location(each.location))}{f' ({escape(sure)})' if sure else ''}"
+    head = f"- {code(say.format_location(each.location))}{f' ({escape(sure)})' if sure else ''}"
     return "\n".join([head, *(f"  - {label}: {escape(text)}" for label, text in say.remedies(each))])
 
 
@@ -87,16 +77,11 @@ def _skipped_and_notes(checked: Checked) -> Iterator[str]:
     skipped = say.needs_a_run(checked)
     if skipped:
         rows = [f"- {escape(say.title(each.rule))}: {escape(', '.join(each.needs))}" for each in skipped]
-        run = f"{_code(say.diagnose_command(checked))} measures what they need."
-        yield _details(f"Needs a run: {say.count(len(skipped), 'rule')}", [run, "\n".join(rows)])
+        run = f"{code(say.diagnose_command(checked))} measures what they need."
+        yield folded(f"Needs a run: {say.count(len(skipped), 'rule')}", [run, "\n".join(rows)])
     notes = [f"{note.where}: {note.why}" for note in say.notes(checked)]
     if notes:
         rows = [f"- {escape(text)}" for text in say.first_of(notes, _MAX_NOTES)]
-        yield _details(f"Not read or not followed: {say.count(len(notes), 'note')}", ["\n".join(rows)])
+        yield folded(f"Not read or not followed: {say.count(len(notes), 'note')}", ["\n".join(rows)])
     if say.suppressed_counts(checked):
         yield f"Suppressed: {escape(say.suppressed_counts(checked))}"
-
-
-def _details(summary: str, body: Iterable[str]) -> str:
-    """The empty lines around the body let it be read as Markdown."""
-    return "\n\n".join([f"<details><summary>{summary}</summary>", *body, "</details>"])

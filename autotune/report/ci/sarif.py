@@ -15,8 +15,8 @@ from autotune.model.evidence import Location
 from autotune.model.rule import Rule, Severity
 from autotune.report import findings as say
 from autotune.report.ci.fingerprint import fingerprints
-from autotune.report.ci.markdown import escape
 from autotune.report.json.encode import Json, dumps
+from autotune.report.markdown.markup import escape
 
 _SCHEMA = "https://docs.oasis-open.org/sarif/sarif/v2.1.0/errata01/os/schemas/sarif-schema-2.1.0.json"
 _FINGERPRINT = "autotune/v1"

@@ -20,9 +20,11 @@ from autotune.model.report import (
     StartUpPart,
     Step,
 )
+from autotune.report import expectation, next_commands
 from autotune.report.bound import bound
 from autotune.report.json.encode import SCHEMA, dumps
 from autotune.report.json.findings import edit_json, finding_json, gain_json, location_json, skipped_json
+from autotune.report.json.next_commands import next_json
 from autotune.report.json.outlook import outlook_json
 
 if TYPE_CHECKING:
@@ -60,11 +62,14 @@ def document(report: Report) -> doc.ReportDocument:
         "run": _run(run, report.price_per_hour),
         "startup": [_startup_part(each) for each in report.startup],
         "outlook": outlook_json(report.outlook),
+        "expected": [_expected(one) for one in expectation.expectations(report)],
         "overhead": {
             "share": run.overhead_share,
             "basis": None if run.overhead_share is None else "measured",
         },
         "patch": report.patch or None,
+        "diff": report.diff or None,
+        "next": next_json(next_commands.of_report(report)),
     }
 
 
@@ -211,6 +216,21 @@ def _recommendation(recommendation: Recommendation, step: Step | None) -> doc.Re
         "advice": list(dict.fromkeys(text for each in recommendation.findings for text in each.advice)),
         "gain": gain_json(recommendation.gain, step),
         "after": gain_json(recommendation.after, step),
+    }
+
+
+def _expected(one: expectation.Expectation) -> doc.ExpectedStep:
+    return {
+        "numbers": list(one.numbers),
+        "now_ms": one.now_ms,
+        "expected_ms": one.expected_ms,
+        "low_ms": one.low_ms,
+        "high_ms": one.high_ms,
+        "basis": one.basis,
+        "limit_ms": one.limit_ms,
+        "why_not": one.why_not or None,
+        "after_steps": expectation.STEPS,
+        "text": expectation.sentence(one),
     }
 
 

@@ -10,7 +10,7 @@ from msgspec import Meta
 
 from autotune.model.evidence import Origin, Value
 from autotune.model.finding import Basis
-from autotune.model.outlook import Known, RestartOption
+from autotune.model.outlook import Known, PromiseResult, RestartOption
 from autotune.model.report import Outcome
 from autotune.model.rule import Effect, Severity
 from autotune.model.tuned import Outcome as TrialOutcome
@@ -571,6 +571,24 @@ class Options(TypedDict):
     why_not: str | None
 
 
+class Promise(TypedDict):
+    """What a progress line says of the step that was expected after the changes."""
+
+    result: PromiseResult
+    """As fast as expected; slower; as it was before any change; the line does not tell, or is of another run."""
+
+    numbers: list[int]
+    """The recommendations that it is expected after."""
+
+    shown_ms: float | None
+    expected_ms: float
+    limit_ms: float
+    """Beyond it the step is not as expected."""
+
+    now_ms: float
+    """Before the changes."""
+
+
 class Outlook(TypedDict):
     """What lies ahead of the run."""
 
@@ -580,11 +598,47 @@ class Outlook(TypedDict):
     payback: Payback | None
     """Null without a gain of what leaves training unchanged."""
 
+    promise: Promise | None
+    """Whether a running job is as fast as expected; null unless --at was given, and where nothing was promised."""
+
     restart: Restart | None
-    """Restart a running job, or let it end; null unless --at was given."""
+    """Restart a running job, or let it end; null unless --at was given, and where its line is as fast as expected."""
 
     options: Options | None
     """Other devices; null unless --options was given."""
+
+
+class ExpectedStep(TypedDict):
+    """An iteration of the user's own progress bar after a group of changes, those before it included."""
+
+    numbers: list[int]
+    """The recommendations that were made."""
+
+    now_ms: float
+    """Without saves and evaluations, as the bar shows it; as the others."""
+
+    expected_ms: float
+    low_ms: float
+    high_ms: float
+    basis: Basis
+    limit_ms: float | None
+    """Slower than that, diagnose again; null where nothing is promised."""
+
+    why_not: str | None
+    """Why nothing is promised."""
+
+    after_steps: FromOne
+    """When to look at the bar."""
+
+    text: str
+    """The same as the bar writes it."""
+
+
+class NextCommand(TypedDict):
+    """A command that leads on, and works where the one before was typed."""
+
+    command: str
+    why: str
 
 
 class Overhead(TypedDict):
@@ -705,9 +759,17 @@ class ReportDocument(TypedDict):
     outlook: Outlook
     """What lies ahead of the run."""
 
+    expected: list[ExpectedStep]
+    """What the user's own progress bar should show after each group of changes."""
+
     overhead: Overhead
     patch: str | None
     """The patch file, null when none was written."""
+
+    diff: str | None
+    """What `autotune apply` writes unasked, without the lines around the changed ones."""
+
+    next: list[NextCommand]
 
 
 class Bundle(TypedDict):
@@ -966,7 +1028,7 @@ class TuneDocument(TypedDict):
     """What the diagnosis recommends of settings that were not searched; speedups are of the step before any change."""
 
     diagnosed: str | None
-    """The run that `diagnose --load` shows."""
+    """The run that `autotune report` shows."""
 
     stopped: str
     spent_s: float
@@ -979,6 +1041,8 @@ class TuneDocument(TypedDict):
     notes: list[str]
     side_effects: list[str]
     """What the runs changed in the user's files, and the layer that isolated their writes if the kernel did not."""
+
+    next: list[NextCommand]
 
 
 class LossesResult(TypedDict):
@@ -1076,6 +1140,7 @@ class VerifyDocument(TypedDict):
     warmup: FromOne
     seconds: float
     notes: list[str]
+    next: list[NextCommand]
 
 
 class FitRange(TypedDict):

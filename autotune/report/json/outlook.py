@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from msgspec import to_builtins
 
-from autotune.model.outlook import Comparison, DeviceSetup, MemoryBudget, Outlook, Payback, Restart
+from autotune.model.outlook import Comparison, DeviceSetup, MemoryBudget, Outlook, Payback, Promise, Restart
 
 if TYPE_CHECKING:
     from autotune.report.json import documents as doc
@@ -18,6 +18,7 @@ def outlook_json(outlook: Outlook) -> doc.Outlook:
     return {
         "memory": _memory(memory) if memory else None,
         "payback": _payback(payback) if payback else None,
+        "promise": _promise(outlook.promise) if outlook.promise else None,
         "restart": _restart(outlook.restart) if outlook.restart else None,
         "options": _options(outlook.comparison) if outlook.comparison else None,
     }
@@ -31,6 +32,11 @@ def _memory(memory: MemoryBudget) -> doc.MemoryBudget:
 def _payback(payback: Payback) -> doc.Payback:
     row: doc.Payback = to_builtins(payback)
     return {**row, "numbers": list(payback.numbers), "worth_it": payback.is_worth_it}
+
+
+def _promise(promise: Promise) -> doc.Promise:
+    row: doc.Promise = to_builtins(promise)
+    return {**row, "numbers": list(promise.numbers)}
 
 
 def _restart(restart: Restart) -> doc.Restart:

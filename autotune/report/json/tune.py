@@ -9,7 +9,9 @@ from autotune.model.evidence import Value
 from autotune.model.patch import PatchChange
 from autotune.model.tuned import SearchTrial, SkippedSetting, Space, Tuned, UntriedFinding
 from autotune.model.verified import Verified
+from autotune.report import next_commands
 from autotune.report.json.encode import SCHEMA, dumps
+from autotune.report.json.next_commands import next_json
 
 if TYPE_CHECKING:
     from autotune.report.json import documents as doc
@@ -42,6 +44,7 @@ def document(tuned: Tuned) -> doc.TuneDocument:
         "patch": tuned.patch or None,
         "notes": list(tuned.notes),
         "side_effects": list(tuned.side_effects),
+        "next": next_json(next_commands.of_tuned(tuned)),
     }
 
 

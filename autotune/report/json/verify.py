@@ -8,7 +8,9 @@ from autotune import __version__
 from autotune.model.finding import Gain
 from autotune.model.patch import PatchChange
 from autotune.model.verified import LossComparison, Memory, Verified
+from autotune.report import next_commands
 from autotune.report.json.encode import SCHEMA, dumps
+from autotune.report.json.next_commands import next_json
 
 if TYPE_CHECKING:
     from autotune.report.json import documents as doc
@@ -50,6 +52,7 @@ def document(verified: Verified) -> doc.VerifyDocument:
         "warmup": verified.schedule.warmup,
         "seconds": verified.seconds,
         "notes": list(verified.notes),
+        "next": next_json(next_commands.of_verified(verified)),
     }
 
 

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from difflib import unified_diff
 
 import click
 
 from autotune.model.applied import ApplyPlan
 from autotune.model.patch import PatchChange
 from autotune.outlet import plain
+from autotune.report.diff import unified
 from autotune.report.gains import format_interval
 
 _COLOURS = {"+": "green", "-": "red", "@": "cyan"}
@@ -18,19 +18,10 @@ _COLOURS = {"+": "green", "-": "red", "@": "cyan"}
 def render(plan: ApplyPlan, colour: bool, width: int) -> str:
     """The changes, then the unified diff of all files; lines of files are never cut."""
     lines = [plain(line) for line in _changes(plan)]
-    for line in diff(plan):
+    for line in unified(plan.files, plan.root):
         text = plain(line.rstrip("\n"))
         lines.append(click.style(text, fg=_COLOURS.get(line[0])) if colour else text)
     return "".join(f"{line}\n" for line in lines)
-
-
-def diff(plan: ApplyPlan) -> Iterator[str]:
-    """The lines of a unified diff of all files."""
-    for path, before, after in plan.files:
-        name = path.relative_to(plan.root).as_posix()
-        old, new = (data.decode(errors="replace").splitlines(keepends=True) for data in (before, after))
-        for line in unified_diff(old, new, f"a/{name}", f"b/{name}"):
-            yield line if line.endswith("\n") else f"{line}\n\\ No newline at end of file\n"
 
 
 def _changes(plan: ApplyPlan) -> Iterator[str]:

@@ -4,16 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from autotune.catalogue import frameworks
-from autotune.model.evidence import RUN
 from autotune.model.report import COMMUNICATION, PHASES, RANK_WAIT, Frame, Report, Step
 from autotune.outlet import clean
+from autotune.report import progress_bar
 from autotune.report.gains import saves_nothing
 from autotune.report.labels import PHASES as PHASE_NAMES
 from autotune.report.labels import path, phases
 from autotune.report.text import hot_lines
 from autotune.report.text.layout import StyledLine, shorten, wrap
-from autotune.report.units import percent, rate, step_time
+from autotune.report.units import percent, step_time
 
 FOLDED_BELOW = 0.02
 """Phases below this share of the step go into one line."""
@@ -45,7 +44,7 @@ def lines(report: Report, width: int) -> list[StyledLine]:
         *_heading(report, step, width),
         *bars,
         *_small_phases(shares, width),
-        *_phases_without_time(step, shares, width),
+        *_phases_without_time_lines(step, width),
         *hot_lines.lines(report, step, width),
     ]
 
@@ -56,24 +55,8 @@ def _heading(report: Report, step: Step, width: int) -> list[StyledLine]:
 
 
 def reader_rate(report: Report, step: Step) -> str:
-    """The mean step without saves and evaluation, as a progress bar shows it.
-
-    The bars of some frameworks count optimizer steps; what others count is the same without accumulation.
-    """
-    between = {
-        "saves": step.breakdown_ms.get("checkpoint"),
-        "evaluation": step.breakdown_ms.get("evaluation"),
-    }
-    plain_ms = step.mean_ms - sum(ms or 0.0 for ms in between.values())
-    extra = " and ".join(name for name, ms in between.items() if ms)
-    framework = str(report.evidence.lookup(RUN, "run.framework"))
-    known = any(one.counts_steps for one in frameworks.chain(framework))
-    if known and plain_ms > 0:
-        unit = f"{rate(plain_ms)} in your bar"
-    elif plain_ms > 0 and report.evidence.lookup(RUN, "step.num_micro_batches") == 1:
-        unit = rate(plain_ms)
-    else:
-        unit = f"{step_time(plain_ms)} per optimizer step"
+    """The mean step as a progress bar shows it, and what comes beside."""
+    unit, extra = progress_bar.written(progress_bar.iteration_ms(step), report), progress_bar.seen_between(step)
     return f"{unit}, plus {extra}" if extra else unit
 
 
@@ -111,10 +94,15 @@ def _small_phases(shares: Mapping[str, float], width: int) -> list[StyledLine]:
     return wrap(f"{text} %", width, first="  ", rest="  ") if small else []
 
 
-def _phases_without_time(step: Step, shares: Mapping[str, float], width: int) -> list[StyledLine]:
+def _phases_without_time_lines(step: Step, width: int) -> list[StyledLine]:
+    text = phases_without_time(step)
+    return wrap(text, width, first="  ", rest="  ") if text else []
+
+
+def phases_without_time(step: Step) -> str:
+    """ "none in the window: checkpoint; not observed: copy to device, evaluation"; "" where each took some."""
     parts = {
-        "none in the window": [p for p in PHASES if shares.get(p) == 0],
+        "none in the window": [p for p in PHASES if step.breakdown_ms.get(p) == 0],
         "not observed": [p for p in PHASES if step.breakdown_ms.get(p) is None and p not in _OF_SEVERAL],
     }
-    text = "; ".join(f"{head}: {', '.join(PHASE_NAMES[p] for p in found)}" for head, found in parts.items() if found)
-    return wrap(text, width, first="  ", rest="  ") if text else []
+    return "; ".join(f"{head}: {', '.join(PHASE_NAMES[p] for p in found)}" for head, found in parts.items() if found)

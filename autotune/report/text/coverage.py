@@ -5,23 +5,43 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from autotune.model.report import Report
-from autotune.report.text.layout import StyledLine, paragraph
+from autotune.outlet import clean
+from autotune.report.findings import count
+from autotune.report.text.layout import StyledLine, cells, paragraph
 
 
-def lines(report: Report, width: int) -> list[StyledLine]:
-    """Up to three paragraphs."""
+def lines(report: Report, width: int, *, verbose: bool = False) -> list[StyledLine]:
+    """Up to three paragraphs; the reasons of what was not looked at are told where `verbose`."""
     coverage = report.coverage
     return [
         *paragraph("Already right", ", ".join(coverage.right), width),
         *paragraph("Would not help", ", ".join(coverage.useless), width),
-        *paragraph("Not looked at", _not_looked_at(report), width),
+        *_not_looked_at_lines(report, width, verbose),
     ]
 
 
-def _not_looked_at(report: Report) -> str:
+WHY = "--verbose: why"
+
+
+def _not_looked_at_lines(report: Report, width: int, verbose: bool) -> list[StyledLine]:
+    """With the reasons where asked for, and where that takes one line; else as many topics as fit into one."""
+    whole = paragraph("Not looked at", "; ".join(not_looked_at(report)), width)
+    if verbose or len(whole) <= 1 or report.run.traces:
+        return whole
+    topics = list(dict.fromkeys(topic for topic, _ in report.coverage.not_looked_at))
+    for shown in range(len(topics), 0, -1):
+        more = f" and {len(topics) - shown} more" if shown < len(topics) else ""
+        line = clean(f"Not looked at: {', '.join(topics[:shown])}{more} ({WHY})")
+        if cells(line) <= width:
+            return [StyledLine(line)]
+    return [StyledLine(f"Not looked at: {count(len(topics), 'topic')} ({WHY})")]
+
+
+def not_looked_at(report: Report) -> list[str]:
+    """Topics with the reason that they share."""
     if report.run.traces and not report.run.command:
-        return "what a trace does not tell: the model, settings and code, padding, memory, saves and evaluations"
-    return "; ".join(by_reason(report.coverage.not_looked_at))
+        return ["what a trace does not tell: the model, settings and code, padding, memory, saves and evaluations"]
+    return by_reason(report.coverage.not_looked_at)
 
 
 def by_reason(topics: Iterable[tuple[str, str]]) -> list[str]:

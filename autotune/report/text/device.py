@@ -37,11 +37,22 @@ def lines(report: Report, width: int) -> list[StyledLine]:
     device = report.device
     if device is None:
         return []
+    return [
+        *(StyledLine(line.text, "heading") for line in wrap(heading(device), width, rest="  ")),
+        *body(report, device, width),
+    ]
+
+
+def heading(device: DeviceProfile) -> str:
+    """ "The device over 3 profiled steps: 31 % busy, 69 % idle"."""
     busy = f"{percent(device.busy_share)} busy, {percent(1 - device.busy_share)} idle"
     noun = "step" if device.steps == 1 else "steps"
-    head = f"The device over {device.steps} profiled {noun}: {busy}"
+    return f"The device over {device.steps} profiled {noun}: {busy}"
+
+
+def body(report: Report, device: DeviceProfile, width: int) -> list[StyledLine]:
+    """Why it was idle, and what its kernels, copies and waits were."""
     return [
-        *(StyledLine(line.text, "heading") for line in wrap(head, width, rest="  ")),
         *(line for kind in _kinds(device.idle) for line in _idle(kind, device.idle, width)),
         *_communication(device, width),
         *paragraph("Kernels", _kernels(device), width),

@@ -10,7 +10,7 @@ from autotune.report.text.layout import StyledLine, cells, pad, wrap
 from autotune.report.units import duration, money, size, step_time
 
 _MARKS = {"measured": "m", "modelled": "c", "assumed": "a"}
-_HEAD = ("devices", "memory of each", "exposed comm.", "step")
+HEAD = ("devices", "memory of each", "exposed comm.", "step")
 
 
 def lines(report: Report, width: int) -> list[StyledLine]:
@@ -20,17 +20,23 @@ def lines(report: Report, width: int) -> list[StyledLine]:
         return []
     if found.why_not:
         return wrap(f"Options: not computed, {found.why_not}.", width, rest="  ")
-    rows = [_HEAD, *map(_row, found.setups)]
-    columns = [max(cells(row[index]) for row in rows) for index in range(len(_HEAD))]
-    texts = ["  ".join(map(pad, row, columns)) for row in rows]
-    head = f"Options, {found.steps:,} steps (m measured, c modelled, a rests on an assumption)"
+    rows = [HEAD, *map(row, found.setups)]
+    columns = [max(cells(one[index]) for one in rows) for index in range(len(HEAD))]
+    texts = ["  ".join(map(pad, one, columns)) for one in rows]
+    head = heading(found)
     lines = [*[StyledLine(line.text, "heading") for line in wrap(head, width, rest="  ")], StyledLine(f"  {texts[0]}")]
     for text, setup in zip(texts[1:], found.setups, strict=True):
-        lines += [StyledLine(f"  {text}"), *wrap(_run_of_setup(setup, found), width, first=" " * 6, rest=" " * 6)]
+        lines += [StyledLine(f"  {text}"), *wrap(run_of_setup(setup, found), width, first=" " * 6, rest=" " * 6)]
     return [*lines, *wrap(f"Assumed: {'; '.join(found.assumptions)}.", width, first="  ", rest="  ")]
 
 
-def _row(setup: DeviceSetup) -> tuple[str, ...]:
+def heading(found: Comparison) -> str:
+    """With what the marks behind the cells mean."""
+    return f"Options, {found.steps:,} steps (m measured, c modelled, a rests on an assumption)"
+
+
+def row(setup: DeviceSetup) -> tuple[str, ...]:
+    """Its cells below HEAD."""
     return (
         setup.name,
         _cell(setup.memory, size),
@@ -50,7 +56,7 @@ def _cell(cell: ValueRange | None, words: Callable[[float], str]) -> str:
     return f"{number if high.endswith(' ' + unit) and number.count(' ') == 0 else low}-{high} {_MARKS[cell.basis]}"
 
 
-def _run_of_setup(setup: DeviceSetup, found: Comparison) -> str:
+def run_of_setup(setup: DeviceSetup, found: Comparison) -> str:
     """The run in time and money, effort and risk."""
     too_much = ["does not fit into memory"] if setup.fits is False else []
     seconds = [ms * found.steps / 1000 for ms in (setup.step.low, setup.step.high)]

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from autotune.catalogue.frameworks import frameworks
-from autotune.model.evidence import RUN
 from autotune.model.report import Report
-from autotune.outlet import clean
+from autotune.report import expectation, machine
 from autotune.report.text import (
     advice,
     breakdown,
@@ -13,21 +11,20 @@ from autotune.report.text import (
     device,
     device_options,
     failure,
+    first_screen,
     footer,
     memory,
+    promise,
     ranks,
     restart_advice,
     run_time,
     startup,
     verdict,
 )
-from autotune.report.text.layout import MIN_WIDTH, StyledLine, to_text, wrap
-from autotune.report.units import size
+from autotune.report.text.layout import MIN_WIDTH, StyledLine, paragraph, to_text
 
-_SECTIONS = (
-    failure.lines,
-    verdict.lines,
-    run_time.lines,
+_DETAILS = (
+    promise.lines,
     restart_advice.lines,
     breakdown.lines,
     device.lines,
@@ -38,57 +35,31 @@ _SECTIONS = (
     advice.question_lines,
     device_options.lines,
 )
-_NUM_LIBRARIES = 4
 
 
-def render(report: Report, colour: bool, width: int) -> str:
-    """The report in lines of at most `width` columns (MIN_WIDTH at least)."""
+def render(report: Report, colour: bool, width: int, *, verbose: bool = False) -> str:
+    """The report in lines of at most `width` columns (MIN_WIDTH at least): on the first screen the verdict, the numbers
+    and at most three actions; then the details. `verbose` says of each topic why it was not looked at."""
     width = max(width, MIN_WIDTH)
-    blocks = [_machine(report, width)]
-    blocks += [section(report, width) for section in _SECTIONS]
-    blocks.append([*memory.lines(report, width), *coverage.lines(report, width), *footer.lines(report, width)])
-    blocks.append(footer.next_lines(report, width))
+    blocks = [
+        failure.lines(report, width),
+        verdict.lines(report, width),
+        [*first_screen.numbers(report, width), *run_time.lines(report, width)],
+        first_screen.actions(report, width),
+        paragraph("Machine", machine.line(report), width),
+        *(section(report, width) for section in _DETAILS),
+        [
+            *memory.lines(report, width),
+            *coverage.lines(report, width, verbose=verbose),
+            *footer.lines(report, width),
+        ],
+        [*footer.next_lines(report, width), *_expected(report, width)],
+    ]
     lines = [line for block in blocks if block for line in (StyledLine(""), *block)]
     return to_text(lines[1:], colour, width)
 
 
-def _machine(report: Report, width: int) -> list[StyledLine]:
-    parts = (_hardware(report), _software(report))
-    return wrap("; ".join(part for part in parts if part) or "Machine unknown", width)
-
-
-def _hardware(report: Report) -> str:
-    parts = [_gpus(report), _cores(report)]
-    if report.run.num_processes > 1:
-        parts.append(f"{report.run.num_processes} processes")
-    return ", ".join(part for part in parts if part)
-
-
-def _gpus(report: Report) -> str:
-    machine = report.machine
-    name, memory = machine.get("gpu_name"), machine.get("gpu_memory_bytes")
-    if not name:
-        return ""
-    amount = f" {size(memory)}" if isinstance(memory, int | float) else ""
-    idle = " (not used: the model is on the CPU)" if report.evidence.lookup(RUN, "device.type") == "cpu" else ""
-    return f"{machine.get('num_gpus', 1)}x {name}{amount}{idle}"
-
-
-def _cores(report: Report) -> str:
-    machine = report.machine
-    quota, host, name = machine.get("cpu_quota"), machine.get("host_cpus"), machine.get("cpu_name")
-    if not isinstance(quota, int | float):
-        return ""
-    noun = "core" if quota == 1 else "cores"
-    limited = f" by quota or affinity (host has {host})" if isinstance(host, int) and host > quota else ""
-    model = f" {name}" if name and not machine.get("gpu_name") else ""
-    return f"{quota:g} {noun}{limited}{model}"
-
-
-def _software(report: Report) -> str:
-    of_frameworks = (name for one in frameworks().values() for name in one.distributions[:1])
-    libraries = ("torch", *of_frameworks, "peft", "datasets")
-    found = [f"{name} {report.software[name]}" for name in libraries if name in report.software][:_NUM_LIBRARIES]
-    python = report.software.get("python", "")
-    source = f" ({clean(report.run.python_from)})" if report.run.python_from else ""
-    return ", ".join([*found, f"Python {python}{source}"] if python else found)
+def _expected(report: Report, width: int) -> list[StyledLine]:
+    """What the reader's own progress bar should show after each group of changes."""
+    found = expectation.expectations(report)
+    return [line for one in found for line in paragraph(expectation.head(one), expectation.sentence(one), width)]

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import shlex
 from pathlib import PurePath
 
-from autotune.invocation import typed
-from autotune.invocation.redacted import is_whole
 from autotune.model.evidence import RUN
 from autotune.model.report import Report, RunSummary
+from autotune.report import next_commands
 from autotune.report.gains import MIN_STEPS
 from autotune.report.text.layout import StyledLine, cells, paragraph, wrap, wrap_command
 from autotune.report.units import duration, money, percent, step_time
@@ -76,7 +74,7 @@ def _stop(report: Report) -> str:
     if run.traces:
         return f"Read from {_traces(run)}: nothing was run. A profiler slows the host: idle shares are upper bounds."
     if run.kept_going:
-        return "The probe detached after the window; training continued and saved as usual."
+        return "The probe detached after the window; training goes on, and saves and logs as usual."
     stopped = ""
     if run.outcome in ("completed", "timed_out", "interrupted"):
         replays = "; it then replayed some of them, so its later output is not training" if run.replayed else ""
@@ -135,22 +133,11 @@ def _isolation_layer(run: RunSummary) -> str:
 
 
 def next_lines(report: Report, width: int) -> list[StyledLine]:
-    """The commands that lead on, one a line. Each is whole, and works as it stands where this one was typed."""
-    name, run = shlex.quote(report.name), report.run
-    commands = [(f"autotune diagnose --load {name} --format json", "the same as JSON")]
-    if report.recommendations:
-        rule = report.recommendations[0].first.rule.id
-        commands.insert(0, (f"autotune explain {rule}", f"why {rule} fires, and when it does not"))
-    if report.patch:
-        of = "" if report.name == "last" else f" {name}"
-        commands.insert(0, (f"autotune apply --diff{of}", "the changes it would write"))
-    column = max(cells(command) for command, _ in commands) + 3
-    is_short = report.step is not None and report.step.steps < MIN_STEPS and run.outcome == "completed"
-    if is_short and is_whole(run.command):
-        python = f" --python {shlex.quote(run.python)}" if run.python_from == "--python" else ""
-        commands.append((f"autotune diagnose{python} --steps 30 -- {typed(run.command)}", "a longer window"))
+    """The commands that lead on, one a line."""
+    commands = list(next_commands.of_report(report))
+    column = max(cells(one.command) for one in commands) + 3
     return [
         line
-        for index, (command, why) in enumerate(commands)
-        for line in wrap_command("" if index else "Next", command, why, column, width)
+        for index, one in enumerate(commands)
+        for line in wrap_command("" if index else "Next", one.command, one.why, column, width)
     ]

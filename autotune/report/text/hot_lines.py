@@ -61,10 +61,10 @@ def _row(line: HotLine, step: Step, report: Report, width: int) -> StyledLine:
     if cells(place) > _PLACE:
         place = shorten(name, _PLACE)
     head = f"  {percent(line.share):>5}  {pad(place, _PLACE)}  "
-    return StyledLine(head + shorten(", ".join(_details(line, step, report)), width - cells(head)))
+    return StyledLine(head + shorten(", ".join(details(line, step, report)), width - cells(head)))
 
 
-def _details(line: HotLine, step: Step, report: Report) -> Iterator[str]:
+def details(line: HotLine, step: Step, report: Report) -> Iterator[str]:
     if line.callers:
         caller = line.callers[0]
         name = "" if caller.file == line.file else clean(PurePath(caller.file).name)

@@ -27,17 +27,24 @@ def lines(report: Report, width: int) -> list[StyledLine]:
     """The table, then a sentence on the last rank, and one on each line that issues collectives."""
     if not report.ranks:
         return []
-    shown = _shown(report.ranks)
+    shown = shown_ranks(report.ranks)
     hidden = len(report.ranks) - len(shown)
     return [
         *_table(shown),
         *([StyledLine(f"  {hidden} more between them")] if hidden else []),
+        *sentences(report, width),
+    ]
+
+
+def sentences(report: Report, width: int) -> list[StyledLine]:
+    """Where the last rank loses its time, and the lines that issue collectives."""
+    return [
         *_late(report.ranks, width),
         *(line for each in _worth(report) for line in wrap(_call(each, report), width, first="  ", rest="    ")),
     ]
 
 
-def _shown(ranks: Sequence[Rank]) -> list[Rank]:
+def shown_ranks(ranks: Sequence[Rank]) -> list[Rank]:
     if len(ranks) <= MOST_ROWS:
         return list(ranks)
     by_work = sorted(ranks, key=lambda rank: -rank.own_ms)
@@ -45,21 +52,26 @@ def _shown(ranks: Sequence[Rank]) -> list[Rank]:
 
 
 def _table(ranks: Sequence[Rank]) -> list[StyledLine]:
+    told = columns(ranks)
+    titles = ["Ranks, per step", *(f"  rank {rank.rank}" for rank in ranks)]
+    shown = [[text.rjust(max(map(len, [head, *texts]))) for text in [head, *texts]] for head, texts in told]
+    width = max(map(len, titles))
+    rows = ["  ".join([pad(title, width), *texts]) for title, *texts in zip(titles, *shown, strict=True)]
+    return [StyledLine(row, "" if index else "heading") for index, row in enumerate(rows)]
+
+
+def columns(ranks: Sequence[Rank]) -> list[tuple[str, list[str]]]:
+    """What is known of any of them: a head, and a cell for each."""
     is_whole = all(rank.own_is == "whole" for rank in ranks)
-    columns: list[tuple[str, _Cell, Callable[[float], str]]] = [
+    known: list[tuple[str, _Cell, Callable[[float], str]]] = [
         ("own work" if is_whole else "own work before communication", lambda rank: rank.own_ms, step_time),
         ("waits", lambda rank: rank.wait_ms, step_time),
         ("exposed averaging", lambda rank: rank.averaging_ms, step_time),
         ("collectives", lambda rank: rank.collective_ms, step_time),
         ("tokens of a batch", lambda rank: rank.batch_tokens, lambda number: f"{number:,.0f}"),
     ]
-    told = [column for column in columns if any(column[1](rank) for rank in ranks)]
-    titles = ["Ranks, per step", *(f"  rank {rank.rank}" for rank in ranks)]
-    cells_of = [[head, *(_words(cell(rank), words) for rank in ranks)] for head, cell, words in told]
-    shown = [[text.rjust(max(map(len, column))) for text in column] for column in cells_of]
-    width = max(map(len, titles))
-    rows = ["  ".join([pad(title, width), *texts]) for title, *texts in zip(titles, *shown, strict=True)]
-    return [StyledLine(row, "" if index else "heading") for index, row in enumerate(rows)]
+    told = [column for column in known if any(column[1](rank) for rank in ranks)]
+    return [(head, [_words(cell(rank), words) for rank in ranks]) for head, cell, words in told]
 
 
 def _words(value: float | None, words: Callable[[float], str]) -> str:

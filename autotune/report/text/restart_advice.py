@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from autotune.model.outlook import Payback, Restart, RestartForecast, RestartOption
+from autotune.model.outlook import Payback, Position, Restart, RestartForecast, RestartOption
 from autotune.model.report import Report
 from autotune.report.text.layout import StyledLine, cells, pad, wrap
 from autotune.report.units import duration, money
 
-_WAYS = {
+WAYS = {
     RestartOption.FINISH: "let it end",
     RestartOption.RESTART_NOW: "restart now",
     RestartOption.RESTART_AFTER_SAVE: "restart after a save",
@@ -62,26 +62,29 @@ def restart_lines(report: Report, width: int) -> list[StyledLine]:
         return []
     if found.position is None:
         return wrap(f"Restart or finish: {'; '.join(found.notes)}.", width, rest="  ")
-    where = found.position
-    rate = f"{where.step_s:.3g} s per step"
-    changes = f" for {_numbers(found.numbers)}" if found.numbers else ""
-    head = f"Restart{changes} or finish: step {where.step:,} of {where.total:,}, {where.left:,} to go at {rate}"
     return [
-        *[StyledLine(line.text, "heading") for line in wrap(head, width, rest="  ")],
+        *[StyledLine(line.text, "heading") for line in wrap(heading(found, found.position), width, rest="  ")],
         *_courses(found, report.price_per_hour, width),
-        *wrap(_advice(found), width, first="  ", rest="  "),
+        *wrap(advice(found), width, first="  ", rest="  "),
         *(line for note in found.notes for line in wrap(note, width, first="  Note: ", rest="    ")),
     ]
 
 
+def heading(found: Restart, where: Position) -> str:
+    """ "Restart for 1 or finish: step 1,200 of 7,800, 6,600 to go at 3.62 s per step"."""
+    changes = f" for {_numbers(found.numbers)}" if found.numbers else ""
+    left = f"{where.left:,} to go at {where.step_s:.3g} s per step"
+    return f"Restart{changes} or finish: step {where.step:,} of {where.total:,}, {left}"
+
+
 def _courses(found: Restart, price: float | None, width: int) -> Iterator[StyledLine]:
-    column = max(cells(_WAYS[course.way]) for course in found.courses)
+    column = max(cells(WAYS[course.way]) for course in found.courses)
     for course in found.courses:
-        first = f"  {pad(_WAYS[course.way], column)}  {duration(course.seconds):>10} "
-        yield from wrap(_details(course, price), width, first=first, rest=" " * cells(first))
+        first = f"  {pad(WAYS[course.way], column)}  {duration(course.seconds):>10} "
+        yield from wrap(details(course, price), width, first=first, rest=" " * cells(first))
 
 
-def _details(course: RestartForecast, price: float | None) -> str:
+def details(course: RestartForecast, price: float | None) -> str:
     """ "(4 h 25 min to 4 h 50 min), $11.38, 200 steps repeated"."""
     between = f"({duration(course.low_s)} to {duration(course.high_s)})" if course.low_s != course.high_s else ""
     if between and course.seconds <= course.low_s:
@@ -92,7 +95,8 @@ def _details(course: RestartForecast, price: float | None) -> str:
     return ", ".join(part for part in (between, cost, again, wait) if part)
 
 
-def _advice(found: Restart) -> str:
+def advice(found: Restart) -> str:
+    """What to do, with what it saves."""
     least, finish = duration(found.least_s), found.courses[0]
     rest = [course for course in found.courses if course.way is not RestartOption.FINISH]
     if not rest:
@@ -107,7 +111,7 @@ def _advice(found: Restart) -> str:
         return f"Let it end: a restart would not save {least} (2 % of the remaining time, at least 1 min)."
     likely, least, most = (duration(finish.seconds - each) for each in (best.seconds, best.high_s, best.low_s))
     saved = f"{least} to {most}" if found.basis == "bound" else f"{likely} ({least} to {most})"
-    what = _WAYS[found.choice].capitalize()
+    what = WAYS[found.choice].capitalize()
     return f"{what}: saves {saved}, start-up included. It needs a resumable checkpoint."
 
 

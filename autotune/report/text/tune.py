@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterator, Sequence
 
 from autotune.model.patch import PatchChange
 from autotune.model.rule import Effect
 from autotune.model.tuned import Outcome, SearchTrial, SkippedSetting, Space, Tuned
 from autotune.model.verified import LossVerdict, Verdict, Verified
+from autotune.report import next_commands
 from autotune.report.gains import format_gain
 from autotune.report.labels import assignments
 from autotune.report.text import ab_result
@@ -50,29 +52,36 @@ def _lines(tuned: Tuned, width: int) -> Iterator[StyledLine]:
             yield from _change(change, width)
     yield from _untried_findings(tuned, width)
     yield from paragraph("Stopped", tuned.stopped, width)
-    yield from paragraph("Cost", _cost(tuned), width)
-    if tuned.patch and not _is_by_hand(tuned.verified):
+    yield from paragraph("Cost", cost(tuned), width)
+    for one in next_commands.of_tuned(tuned):
         yield StyledLine("")
-        yield from wrap_command("Next", _next(tuned.verified), "the changes it would write", 26, width)
+        yield from wrap_command("Next", one.command, one.why, 26, width)
+
+
+def headline(tuned: Tuned) -> tuple[str, str]:
+    """What won and by how much, or to keep what there is and why; and its style."""
+    verified = tuned.verified
+    if not tuned.best or verified is None:
+        return _no_winner(tuned), "heading"
+    found = verified.estimate
+    best, style, losses = _best(tuned.space, verified)
+    speed = f"{found.speedup:.2f}x as fast as the baseline"
+    return f"{best}: {speed}, 95 % interval {found.low:.2f} to {found.high:.2f}{losses}.", style
 
 
 def _verdict(tuned: Tuned, width: int) -> Iterator[StyledLine]:
+    text, style = headline(tuned)
+    yield from (StyledLine(line.text, style) for line in wrap(text, width, rest="  "))
     verified = tuned.verified
     if not tuned.best or verified is None:
-        yield from (StyledLine(line.text, "heading") for line in wrap(_no_winner(tuned), width, rest="  "))
         return
-    found = verified.estimate
-    best, style, losses = _headline(tuned.space, verified)
-    speed = f"{found.speedup:.2f}x as fast as the baseline"
-    text = f"{best}: {speed}, 95 % interval {found.low:.2f} to {found.high:.2f}{losses}."
-    yield from (StyledLine(line.text, style) for line in wrap(text, width, rest="  "))
     for change in verified.changes:
         yield from _change(change, width)
     if _is_by_hand(verified):
         yield StyledLine("`autotune apply` writes none of it: set it yourself.")
 
 
-def _headline(space: Space, verified: Verified) -> tuple[str, str, str]:
+def _best(space: Space, verified: Verified) -> tuple[str, str, str]:
     """How the headline begins, its style, and what it says of losses that could not be compared."""
     if verified.losses.sameness is not LossVerdict.NOT_COMPARED:
         return "Best", "apply", ""
@@ -100,18 +109,12 @@ def _untried_findings(tuned: Tuned, width: int) -> Iterator[StyledLine]:
         text = f"{' '.join(found.rules)}: {found.message} ({format_gain(found.gain)})"
         yield from wrap(text, width, first="  ", rest="    ")
     if tuned.diagnosed:
-        yield from wrap_command("", f"autotune diagnose --load {tuned.diagnosed}", "what to do about it", 26, width)
+        yield from wrap_command("", f"autotune report {shlex.quote(tuned.diagnosed)}", "what to do about it", 26, width)
 
 
 def _is_by_hand(verified: Verified | None) -> bool:
     """Whether all that was proven is a person's to write."""
     return verified is not None and all(change.by_hand for change in verified.changes)
-
-
-def _next(verified: Verified | None) -> str:
-    """What `apply` has to be told, so that it takes the whole of what was proven."""
-    altering = verified is not None and any(change.effect is Effect.ALTERING for change in verified.changes)
-    return f"autotune apply{' --allow altering' if altering else ''} --diff"
 
 
 def _no_winner(tuned: Tuned) -> str:
@@ -141,14 +144,12 @@ def _why_no_winner(tuned: Tuned) -> str:
 
 def _table(tuned: Tuned, width: int) -> Iterator[StyledLine]:
     """Every trial: step time, speed relative to the baseline, changes, and the reason if it failed."""
-    of_own = (trial.samples_per_s for trial in tuned.trials if trial.candidate == tuned.space.current)
-    own = [speed for speed in of_own if speed]
-    base = sum(own) / len(own) if own else None
-    rows = [(_time(trial), _speedup(trial, base), _forecast(trial), _peak(trial)) for trial in tuned.trials]
-    columns = [max(map(cells, column)) for column in zip(_HEADS, *rows, strict=True)]
-    yield StyledLine(f"Trial  {_row(_HEADS, columns)}  settings")
-    for trial, row in zip(tuned.trials, rows, strict=True):
-        first = f"{pad(str(trial.number), 5)}  {_row(row, columns)}  "
+    base = base_speed(tuned)
+    rows = [row(trial, base) for trial in tuned.trials]
+    columns = [max(map(cells, column)) for column in zip(HEADS, *rows, strict=True)]
+    yield StyledLine(f"Trial  {_row(HEADS, columns)}  settings")
+    for trial, values in zip(tuned.trials, rows, strict=True):
+        first = f"{pad(str(trial.number), 5)}  {_row(values, columns)}  "
         lost = f" -- {OUTCOMES[trial.outcome]}: {trial.error}" if trial.outcome is not Outcome.COMPLETED else ""
         settings = assignments(tuned.space.changes(trial.candidate))
         yield from wrap(f"{settings}{lost}", width, first=first, rest=" " * min(cells(first), width // 2))
@@ -158,7 +159,19 @@ def _row(values: Sequence[str], columns: Sequence[int]) -> str:
     return "  ".join(value.rjust(column) for value, column in zip(values, columns, strict=True))
 
 
-_HEADS = ("step", "speedup", "expected", "memory")
+HEADS = ("step", "speedup", "expected", "memory")
+
+
+def base_speed(tuned: Tuned) -> float | None:
+    """Samples per second of the user's own configuration; None where no trial of it was completed."""
+    of_own = (trial.samples_per_s for trial in tuned.trials if trial.candidate == tuned.space.current)
+    own = [speed for speed in of_own if speed]
+    return sum(own) / len(own) if own else None
+
+
+def row(trial: SearchTrial, base: float | None) -> tuple[str, ...]:
+    """A trial below HEADS, "-" where something is unknown."""
+    return _time(trial), _speedup(trial, base), _forecast(trial), _peak(trial)
 
 
 def _time(trial: SearchTrial) -> str:
@@ -188,7 +201,8 @@ def _settings_by_reason(head: str, left: tuple[SkippedSetting, ...], width: int)
         yield from wrap(f"{', '.join(names)}: {why}", width, first="  ", rest="    ")
 
 
-def _cost(tuned: Tuned) -> str:
+def cost(tuned: Tuned) -> str:
+    """What the search took, and after how many steps it pays off."""
     price = tuned.price_per_hour
     paid = f" ({money(tuned.spent_s / 3600 * price)})" if price is not None else ""
     probes = f"of which the diagnosis and its probes {duration(tuned.probes_s)}"

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from autotune.model.verified import Clock, LossComparison, Resumed, TimeSlicing, Verdict, Verified
+from autotune.model.verified import Clock, LossComparison, Resume, Resumed, TimeSlicing, Verdict, Verified
+from autotune.report import next_commands
 from autotune.report.text import ab_result
 from autotune.report.text.layout import MIN_WIDTH, StyledLine, paragraph, to_text, wrap, wrap_command
 from autotune.report.units import duration, literal
@@ -37,18 +38,24 @@ def _lines(verified: Verified, width: int) -> Iterator[StyledLine]:
         old, new = literal(change.old, ""), literal(change.new, "")
         yield from wrap(f"{change.setting}: {old} -> {new} ({change.effect.value})", width, first="  ", rest="    ")
     yield StyledLine("")
-    text, style = _verdict(verified)
+    text, style = verdict(verified)
     yield from (StyledLine(line.text, style) for line in wrap(text, width, rest="  "))
-    yield from ab_result.lines(verified, width, _advice(verified.losses))
-    yield from paragraph("Resume", f"{_RESUMED[verified.resume.result]}: {verified.resume.why}", width)
+    yield from ab_result.lines(verified, width, advice(verified.losses))
+    yield from paragraph("Resume", resumed(verified.resume), width)
     for note in verified.notes:
         yield from paragraph("Note", note, width)
-    yield from paragraph("Cost", _cost(verified), width)
-    if verified.verdict is Verdict.CANNOT_TELL:
-        yield from wrap_command("Next", verified.resume_command, "adds pairs to this result", 0, width)
+    yield from paragraph("Cost", cost(verified), width)
+    for one in next_commands.of_verified(verified):
+        yield from wrap_command("Next", one.command, one.why, 0, width)
 
 
-def _verdict(verified: Verified) -> tuple[str, str]:
+def resumed(resume: Resume) -> str:
+    """ "ok: ...", "not tried: ..."."""
+    return f"{_RESUMED[resume.result]}: {resume.why}"
+
+
+def verdict(verified: Verified) -> tuple[str, str]:
+    """The verdict with its interval, and its style."""
     found = verified.estimate
     word, style = _VERDICTS[verified.verdict]
     speedup = f"{found.speedup:.2f}x ({found.low:.2f} to {found.high:.2f}, 95 %)"
@@ -56,11 +63,13 @@ def _verdict(verified: Verified) -> tuple[str, str]:
     return f"{word}: {speedup}, {pairs}{f'; {verified.why}' if verified.why else ''}.", style
 
 
-def _advice(losses: LossComparison) -> str:
+def advice(losses: LossComparison) -> str:
+    """How losses that could not be compared can be; "" where they were."""
     return f"; --loss-steps {losses.more_steps} or more" if losses.more_steps is not None else ""
 
 
-def _cost(verified: Verified) -> str:
+def cost(verified: Verified) -> str:
+    """The runs that it took."""
     planned = verified.schedule
     starts = len(planned.order)
     resumed = "" if verified.resume.result is Resumed.NOT_TRIED else ", a save and a resume"

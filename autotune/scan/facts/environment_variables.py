@@ -1,4 +1,5 @@
-"""Environment variables that a script sets itself: os.environ["CUDA_LAUNCH_BLOCKING"] = "1"."""
+"""Environment variables that a script sets itself, os.environ["CUDA_LAUNCH_BLOCKING"] = "1", or hands to the processes
+that it starts: {"env_vars": {"CUDA_LAUNCH_BLOCKING": "1"}}."""
 
 from __future__ import annotations
 
@@ -16,6 +17,7 @@ from autotune.scan.script.analysis import ScriptAnalysis
 def facts(script: ScriptAnalysis) -> Iterator[Fact]:
     """Facts `code.debug_variables` and `code.restricted_links`; none set is said of a script that is all there."""
     found = [one for store in script.view.index.items.get("environ", ()) for one in _set_variables(script, store)]
+    found += [one for name in script.view.index.strings for one in _handed_variables(script, name)]
     yield from (fact for fact in environment.variables_set("code", found) if fact.value or script.is_whole)
 
 
@@ -30,3 +32,13 @@ def _set_variables(script: ScriptAnalysis, store: AttributeWrite) -> Iterator[en
     name, value = (values.written_value(script.view, node) for node in (store.node.slice, store.value))
     if isinstance(name.value, str) and isinstance(value.value, str) and values.is_certain(script.view, value):
         yield name.value, value.value, script.view.place(store.node)
+
+
+def _handed_variables(script: ScriptAnalysis, name: ast.Constant) -> Iterator[environment.Set]:
+    """The variable that a dict of texts gives a value."""
+    outer = script.view.index.parents.get(name)
+    if not isinstance(outer, ast.Dict) or not any(name.value in names for names in environment.VARIABLES.values()):
+        return
+    given = dict(zip(outer.keys, outer.values, strict=True)).get(name)
+    if isinstance(given, ast.Constant) and isinstance(given.value, str) and is_reached(script.view, outer) is not False:
+        yield str(name.value), given.value, script.view.place(name)

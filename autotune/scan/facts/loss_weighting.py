@@ -26,19 +26,36 @@ SAYS = ("loss_is_scaled_for_ga", "accepts_loss_kwargs")
 
 
 def facts(script: ScriptAnalysis) -> Iterator[Fact]:
-    """Fact `code.loss_ignores_num_items`, of the first compute_loss of a class that extends such a Trainer."""
+    """Facts `code.loss_ignores_num_items` and `code.loss_reads_labels`, of the first compute_loss of a class that
+    extends such a Trainer."""
     for class_ in script.view.index.classes:
         bases = {package_and_name(full_name(script.view.index, base)) for base in class_.bases}
         methods = [one for one in class_.body if isinstance(one, ast.FunctionDef) and one.name == "compute_loss"]
         if bases & TRAINERS and methods:
             if not _may_be_divided(script, class_):
                 yield from script.state_fact("code.loss_ignores_num_items", not _uses_num_items(methods[0]), methods[0])
+                takes = _takes_num_items(methods[0])
+                yield from script.state_fact("code.loss_takes_no_num_items", not takes, methods[0], is_certain=True)
+                yield from script.state_fact("code.loss_reads_labels", _reads_labels(methods[0]), methods[0])
             return
 
 
 def _uses_num_items(method: ast.FunctionDef) -> bool:
     packed = [one.arg for one in (method.args.vararg, method.args.kwarg) if one is not None]
     return any(isinstance(node, ast.Name) and node.id in (NUM_ITEMS, *packed) for node in ast.walk(method))
+
+
+def _takes_num_items(method: ast.FunctionDef) -> bool:
+    """Whether the Trainer may call it with num_items_in_batch=..."""
+    every = method.args
+    return every.kwarg is not None or any(one.arg == NUM_ITEMS for one in (*every.args, *every.kwonlyargs))
+
+
+def _reads_labels(method: ast.FunctionDef) -> bool:
+    """Whether it reads `inputs["labels"]`, or hands all inputs on by name; without labels no items are counted."""
+    nodes = list(ast.walk(method))
+    is_named = any(isinstance(one, ast.Constant) and one.value == "labels" for one in nodes)
+    return is_named or any(isinstance(one, ast.keyword) and one.arg is None for one in nodes)
 
 
 def _may_be_divided(script: ScriptAnalysis, trainer: ast.ClassDef) -> bool:

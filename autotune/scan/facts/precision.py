@@ -144,8 +144,9 @@ def _half_casts(script: ScriptAnalysis) -> list[ast.Call]:
     trained = {base_name(call) for call in index.called.get("parameters", ())} - {""}
     if index.called.get("get_peft_model"):
         return []
-    casts = [*index.called.get("half", ()), *(call for call in index.called.get("to", ()) if _to_half(script, call))]
-    return [call for call in casts if base_name(call) in trained and is_reached(script.view, call) is True]
+    moved = (call for call in index.called.get("to", ()) if base_name(call) in trained and _to_half(script, call))
+    halved = (call for call in index.called.get("half", ()) if base_name(call) in trained)
+    return [call for call in (*halved, *moved) if is_reached(script.view, call) is True]
 
 
 def _to_half(script: ScriptAnalysis, call: ast.Call) -> bool:

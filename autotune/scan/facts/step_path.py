@@ -16,7 +16,7 @@ from autotune.pycode.script_view import ScriptView
 from autotune.scan.script.analysis import ScriptAnalysis
 from autotune.scan.script.optimizer_steps import Loop
 from autotune.scan.script.save_intervals import writes_checkpoint
-from autotune.scan.script.training_loops import TrainingStep, step_path
+from autotune.scan.script.training_loops import TrainingStep, backwards, step_path
 from autotune.syntax.python import last_name
 
 READS = frozenset({"item", "tolist", "cpu"})
@@ -33,6 +33,9 @@ STREAMS = frozenset(f"torch.cuda.{name}" for name in ("Stream", "current_stream"
 """What makes an object whose synchronize() waits for all that is queued; that of an Event waits for one point."""
 
 DEVICE = re.compile(r"device|gpu|cuda|rank", re.IGNORECASE)
+
+SIZE = re.compile(r"len|size|shape|\bn(um)?_|\.(max|min|argmax|argmin)\b", re.IGNORECASE)
+"""What the names of a number have in them that the host needs, to slice or to loop."""
 
 HOST_PACKAGES = frozenset({"numpy", "math", "time", "random", "os"})
 
@@ -203,10 +206,11 @@ def _parameter_reads(script: ScriptAnalysis, batches: _Batches) -> Iterator[Fact
 
 def _early_reads(script: ScriptAnalysis, batches: _Batches) -> Iterator[Fact]:
     """Reads before the backward of a step: the device runs dry while backward is launched. A framework calls that of
-    its hook after all that stands there; where other code has it, nothing is known."""
+    its hook after all that stands there; where other code has it, nothing is known. A size has to be read."""
     if not script.steps or any(step.backward is None and not step.is_hook for step in script.steps):
         return
-    found = [call for call in script.step_path if batches.is_read(call) and _is_before_backward(script, call)]
+    reads = [call for call in script.step_path if batches.is_read(call) and not SIZE.search(ast.unparse(call.func))]
+    found = [call for call in reads if _is_before_backward(script, call)]
     if found or script.is_whole:
         yield Fact("code.num_reads_before_backward", RUN, len(found), tuple(map(script.view.place, found)))
 
@@ -220,13 +224,14 @@ def _is_per_parameter(script: ScriptAnalysis, call: ast.Call) -> bool:
 
 
 def _is_before_backward(script: ScriptAnalysis, call: ast.Call) -> bool:
-    """Whether a call stands before the backward of its function, or in a hook that a framework calls before its own."""
+    """Whether a call stands before the backward of its function, or in a hook without one, after which a framework
+    calls its own."""
     index = script.view.index
     around = index.enclosing_function(call)
-    if any(step.is_hook and step.backward is None and step.node is around for step in script.steps):
+    own = [one for one in backwards(script.view) if index.enclosing_function(one) is around]
+    if not own and any(step.is_hook and step.backward is None and step.node is around for step in script.steps):
         return True
-    backwards = [step.backward for step in script.steps if step.backward is not None]
-    return any(index.enclosing_function(one) is around and call.lineno < one.lineno for one in backwards)
+    return any(call.lineno < one.lineno for one in own)
 
 
 def _waits_for_device(view: ScriptView, call: ast.Call) -> bool:

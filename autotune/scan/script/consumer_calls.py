@@ -270,7 +270,9 @@ def _switches(view: ScriptView) -> Iterator[ConsumerCall]:
 def _parsed_class_calls(view: ScriptView) -> Iterator[ConsumerCall]:
     """The defaults of a class that extends a library's arguments and that a parser fills."""
     for node in view.index.calls:
-        parser = cli_options.parser_of(view.index, node) if is_reached(view, node) is not False else None
+        parser = cli_options.parser_of(view.index, node)
+        if parser is None or is_reached(view, node) is False:
+            continue
         for named in cli_options.classes_of_parser(view.index, parser):
             class_ = called_class(view.index, named)
             which = of_class(view.index, class_) if class_ is not None else None

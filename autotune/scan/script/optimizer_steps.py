@@ -59,8 +59,11 @@ def loops_without_backward(view: ScriptView) -> Iterator[list[Loop]]:
 
 def loops_around(view: ScriptView, node: ast.AST) -> list[Loop]:
     """The loops around a node, then those around the calls of its function that may be run, from the inside."""
-    callers = (one for one in with_callers(view.index, node) if is_reached(view, one) is not False)
-    return [outer for one in callers for outer in view.index.ancestors_in_function(one) if isinstance(outer, Loop)]
+    found: list[Loop] = []
+    for one in with_callers(view.index, node):
+        loops = [outer for outer in view.index.ancestors_in_function(one) if isinstance(outer, Loop)]
+        found += loops if loops and is_reached(view, one) is not False else ()
+    return found
 
 
 def counts_up(loop: ast.AST) -> bool:

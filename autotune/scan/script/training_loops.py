@@ -145,15 +145,20 @@ def _certain_statements(view: ScriptView, body: Sequence[ast.stmt], always: bool
 
 
 def _skips(view: ScriptView, statement: ast.stmt, always: bool) -> bool:
-    """`if step % 100: continue`, or return; also in a `with`. Always: `if time() - last < 600: continue` as well."""
+    """`if step % 100: continue`, or return; also in a `with` or within another condition.
+
+    Always: `if time() - last < 600: continue` as well.
+    """
     if isinstance(statement, ast.With | ast.AsyncWith):
         return any(_skips(view, one, always) for one in statement.body)
     if not isinstance(statement, ast.If):
         return False
-    ends = [branch[-1] for branch in (statement.body, statement.orelse) if branch]
+    branches = [branch for branch in (statement.body, statement.orelse) if branch]
     if is_periodic(statement.test):
-        return any(isinstance(one, SKIPS) for one in ends)
-    return always and _is_undecided(view, statement.test) and any(_leaves_step(view, one) for one in ends)
+        return any(isinstance(branch[-1], SKIPS) for branch in branches)
+    if always and _is_undecided(view, statement.test) and any(_leaves_step(view, branch[-1]) for branch in branches):
+        return True
+    return any(_skips(view, one, always) for branch in branches for one in branch)
 
 
 def _is_undecided(view: ScriptView, test: ast.expr) -> bool:

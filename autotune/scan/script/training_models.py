@@ -12,6 +12,9 @@ from autotune.pycode.library_models import LibraryModels
 DEVICE = re.compile(r"cuda|gpu|device|accelerator", re.IGNORECASE)
 """What the name of a condition on the hardware has: it holds where there is a GPU, and the facts speak of that."""
 
+SEVERAL = re.compile(r"multi|parallel", re.IGNORECASE)
+"""What the name of an option for several GPUs has: few runs give it."""
+
 RANK = re.compile(r"rank|main_process|is_master|master_process|global_zero", re.IGNORECASE)
 """What the name of a condition on the process has: it holds in one of them."""
 
@@ -46,7 +49,7 @@ def _is_device(index: Index, test: ast.expr) -> bool:
         right = test.comparators[0]
         is_other = isinstance(right, ast.Constant) and (right.value is None or "cpu" in str(right.value))
         return isinstance(test.ops[0], ast.Eq | ast.Gt | ast.GtE) and not is_other and _names(test.left, DEVICE)
-    return _names(test, DEVICE)
+    return _names(test, DEVICE) and not _names(test, SEVERAL)
 
 
 def _is_rank(test: ast.expr) -> bool:

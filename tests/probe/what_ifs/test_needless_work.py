@@ -75,7 +75,7 @@ FLOAT32, FLOAT64 = torch.ones(600, 8), torch.from_numpy(np.ones((600, 8)))
 @pytest.mark.parametrize("has_loader", [True, False])
 def test_a_healthy_script_is_watched_and_nothing_is_replayed(run, has_loader):
     session, _ = run(["encoder", "head"], FLOAT32, has_loader)
-    assert watched(session) == {"gradients": [], "float64": None}
+    assert watched(session) == {"gradients": [], "second_derivatives": [], "float64": None}
     assert not changed(session)
 
 

@@ -29,6 +29,9 @@ class Model(torch.nn.Module):
         return self.layer(x)
 
 
+LOOKS = schedule.LOOKS
+
+
 @pytest.fixture(autouse=True)
 def short_phases(monkeypatch):
     monkeypatch.setattr(schedule, "PHASE_S", 0.0)
@@ -389,3 +392,18 @@ def test_short_steps_are_profiled_for_longer(probed, monkeypatch, mean_s, ranks,
     probed.world_size = lambda: ranks
     monkeypatch.setattr(what_if_probes.WhatIfProbes, "_mean_s", lambda _: mean_s)
     assert what_if_probes.WhatIfProbes(probed)._profiled_steps() == steps
+
+
+@pytest.mark.parametrize(
+    ("mean_s", "looks"),
+    [
+        (1.4, ["lines", "operations", "results", "rows", "frozen"]),
+        (2.9, ["lines", "operations"]),
+        (5.9, ["operations"]),
+        (6.1, []),
+    ],
+)
+def test_of_long_steps_only_what_the_window_cannot_tell_is_looked_at(probed, monkeypatch, mean_s, looks):
+    monkeypatch.setattr(schedule, "LOOKS", LOOKS)
+    probed.trains_on_cuda = lambda: False
+    assert [name for name, _ in schedule._looks(probed, mean_s)] == looks

@@ -16,7 +16,7 @@ from autotune.model.checked import Checked
 from autotune.outlet import clean
 from autotune.report import findings as say
 from autotune.report import render
-from autotune.report.ci.markdown import escape
+from autotune.report.markdown.markup import escape
 
 GFM = MarkdownIt("commonmark").enable(["table", "strikethrough"])
 OURS = re.compile(r"</?code>|<details><summary>[^<]*</summary>|</details>")

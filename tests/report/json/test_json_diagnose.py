@@ -53,8 +53,11 @@ TOP = [
     "run",
     "startup",
     "outlook",
+    "expected",
     "overhead",
     "patch",
+    "diff",
+    "next",
 ]
 
 
@@ -280,3 +283,12 @@ def test_ranks_and_their_collectives() -> None:
          "calls_per_step": 39.0, "ms": 12.0, "wait_ms": None}
     ]  # fmt: skip
     jsonschema.Draft202012Validator(SCHEMA).validate(found)
+
+
+def test_what_is_expected_and_what_to_type_next_is_there_for_programs() -> None:
+    found = parsed(CASES["full"]())
+    assert [one["numbers"] for one in found["expected"]] == [[1], [1, 2, 3]]
+    first = found["expected"][0]
+    assert first["expected_ms"] < first["limit_ms"] < first["now_ms"]
+    assert [one["command"] for one in found["next"]] == ["autotune explain ME001", "autotune report last --format html"]
+    assert parsed(CASES["healthy"]())["expected"] == []

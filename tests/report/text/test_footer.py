@@ -46,7 +46,7 @@ def test_cost(given: dict[str, Any], price: float | None, expected: str) -> None
         ("raised", {"redirected": ("out",)},
          "Its saves, pushes and logs were redirected or blocked: your files are unchanged."),
         ("completed", {"kept_going": True},
-         "The probe detached after the window; training continued and saved as usual."),
+         "The probe detached after the window; training goes on, and saves and logs as usual."),
     ],
 )  # fmt: skip
 def test_the_stop_line(outcome: str, given: dict[str, Any], expected: str) -> None:
@@ -83,13 +83,13 @@ def test_noise(steps: int, facts: dict[str, Any], expected: str) -> None:
 @pytest.mark.parametrize(
     ("num_findings", "steps", "expected"),
     [
-        (0, 30, ["autotune diagnose --load last --format json"]),
-        (1, 30, ["autotune explain DL001", "autotune diagnose --load last --format json"]),
+        (0, 30, ["autotune report last --format html"]),
+        (1, 30, ["autotune explain DL001", "autotune report last --format html"]),
         (
             0,
             9,
             [
-                "autotune diagnose --load last --format json",
+                "autotune report last --format html",
                 "autotune diagnose --steps 30 -- python train.py",
             ],
         ),

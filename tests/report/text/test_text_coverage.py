@@ -23,5 +23,20 @@ def test_topics_of_one_reason_stand_together() -> None:
     assert said(Coverage(not_looked_at=topics)) == ["Not looked at: saves, evaluation (none seen); GPU state (CPU run)"]
 
 
+MANY = tuple((f"topic {number}", f"reason {number}") for number in range(9))
+
+
+def test_many_topics_shrink_to_one_line_that_verbose_unfolds() -> None:
+    (line,) = said(Coverage(not_looked_at=MANY))
+    assert line == "Not looked at: topic 0, topic 1, topic 2, topic 3 and 5 more (--verbose: why)"
+    made = report(run=run(), step=step(forward=1.0), said=Coverage(not_looked_at=MANY))
+    whole = " ".join(one.text.strip() for one in coverage.lines(made, 80, verbose=True))
+    assert all(f"{topic} ({reason})" in whole for topic, reason in MANY)
+
+
+def test_a_topic_that_is_too_long_is_counted() -> None:
+    assert said(Coverage(not_looked_at=(("x" * 90, "y"), ("z", "y")))) == ["Not looked at: 2 topics (--verbose: why)"]
+
+
 def test_nothing_to_say() -> None:
     assert said(Coverage()) == []

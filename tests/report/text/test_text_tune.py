@@ -183,5 +183,5 @@ def test_what_the_diagnosis_found_beyond_the_search_is_not_lost() -> None:
     lines = text(tuned(best={}, verified=None, patch="", beyond=(SAVES,), diagnosed="20261122-a")).splitlines()
     at = lines.index("Found by the diagnosis and not tried; gains are relative to the baseline:")
     assert lines[at + 1] == "  CK001: saving takes 45 % of the step (1.82x (1.60-2.00) measured)"
-    assert lines[at + 2].split()[:4] == ["autotune", "diagnose", "--load", "20261122-a"]
+    assert lines[at + 2].split()[:3] == ["autotune", "report", "20261122-a"]
     assert "Found by the diagnosis" not in text(tuned())

@@ -92,18 +92,60 @@ for x in test_loader:
 
 DIVIDED = "loss = criterion(model(x), y) / accum_steps\naccelerator.backward(loss)\noptimizer.step()\n"
 
+LORA = """\
+import torch
+from peft import get_peft_model
+from transformers import AutoModelForCausalLM, Trainer
+model = get_peft_model(AutoModelForCausalLM.from_pretrained("gpt2"{dtype}), config)
+Trainer(model=model).train()
+"""
+
+STREAM = """\
+from torch.utils.data import DataLoader, IterableDataset, get_worker_info
+class Rows(IterableDataset):
+    def __iter__(self):
+        {body}
+for x in DataLoader(Rows()):
+    model(x).backward()
+    optimizer.step()
+"""
+
+ITEMS = """\
+from PIL import Image
+from torch.utils.data import DataLoader, Dataset
+class Files(Dataset):
+    def __getitem__(self, i):
+        return {read}
+for x in DataLoader(Files()):
+    model(x).backward()
+    optimizer.step()
+"""
+
 SCRIPTS = (
     loop_code(SCALED, "import torch\nscaler = torch.amp.GradScaler('cuda')\n"),
     loop_code("loss = criterion(model(x), y)\nloss.backward()\n" + EVERY_4),
     loop_code(STEP + "accelerator.backward(loss)", OF_ACCELERATE),
     loop_code("info_nce(x)\nweights = model(x).attentions\n" + STEP),
     "from transformers import Trainer\nclass T(Trainer):\n    def compute_loss(self):\n        pass\nT().train()",
+    "from transformers import Trainer\nclass T(Trainer):\n    def compute_loss(self, model, inputs):\n"
+    "        return loss(inputs['labels'])\nT().train()",
+    "from transformers import Trainer\nclass T(Trainer):\n    def compute_loss(self, model, inputs, **kwargs):\n"
+    "        return loss(inputs)\nT().train()",
     "for epoch in range(2):\n    for x in loader:\n        loss.backward()\n        optimizer.step()",
     SWITCHES,
     EPOCHS,
     loop_code(CLIPPED, "import torch\nscaler = torch.amp.GradScaler('cuda')\n"),
     loop_code(DIVIDED, OF_ACCELERATE.replace("Accelerator()", "Accelerator(gradient_accumulation_steps=4)")),
-    "from torch.utils.data import DataLoader, TensorDataset\nloader = DataLoader(TensorDataset(x))\n"
+    "import lightning as L\nclass M(L.LightningModule):\n    def training_step(self, batch, i):\n"
+    "        self.log('loss', x, sync_dist=True)\n",
+    LORA.format(dtype=""),
+    LORA.format(dtype=", torch_dtype=torch.bfloat16"),
+    STREAM.format(body="yield from self.rows"),
+    STREAM.format(body="yield from self.rows[get_worker_info().id :: 2]"),
+    ITEMS.format(read="Image.open(self.files[i])"),
+    ITEMS.format(read="self.files[i]"),
+    "from torch.utils.data import DataLoader, TensorDataset\n"
+    "loader = DataLoader(TensorDataset(x))  # workers do not pay\n"
     "for x in loader:\n    model(x).backward()\n    optimizer.step()",
 )
 """Scripts in which each fact is known: one of them states it as true, and another does not."""

@@ -307,3 +307,49 @@ def test_a_framework_calls_backward_after_its_hook() -> None:
 )
 def test_copies_that_ask_not_to_wait(copy: str, number: int) -> None:
     assert facts(looped(f"{copy}\n{STEP}"))["code.num_nonblocking_copies_in_step"] == number
+
+
+@pytest.mark.parametrize(
+    ("body", "expected"),
+    [
+        ("loss = criterion(model(x), y)\nlog(loss.item())\nloss.backward()", 1),
+        ("n = lengths.max().item()\nloss = criterion(model(x[:n]), y)\nloss.backward()", 0),
+        ("n = mask.sum(1).max().item()\nloss = criterion(model(x[:n]), y)\nloss.backward()", 0),
+        ("loss = criterion(model(x), y)\nloss.backward()\nlog(loss.item())", 0),
+    ],
+)
+def test_a_size_that_is_read_before_backward_has_to_be(body: str, expected: int) -> None:
+    script = looped(f"{body}\noptimizer.step()")
+    assert facts(script)["code.num_reads_before_backward"] == expected
+
+
+SKIPS_INSIDE = """
+def sample(step):
+    if step == 0:
+        if not args.at_first:
+            return
+    else:
+        if step % 100 != 0:
+            return
+    torch.cuda.empty_cache()
+    print(loss.item())
+"""
+
+
+def test_a_helper_that_mostly_returns_within_a_condition() -> None:
+    found = facts(looped(STEP + "sample(i)", before="import torch\n" + SKIPS_INSIDE))
+    assert found["code.num_empty_cache_in_step"] == 0
+    assert found[READS] == 0
+
+
+@pytest.mark.parametrize(("before", "expected"), [("loss.backward()", 0), ("", 1)])
+def test_reads_of_a_hook_that_has_a_backward_of_its_own(before: str, expected: int) -> None:
+    code = f"""
+    import torch
+    class M(pl.LightningModule):
+        def training_step(self, batch, i):
+            loss = self.loss(batch)
+            {before}
+            return loss.item()
+    """
+    assert facts(scan(code))["code.num_reads_before_backward"] == expected

@@ -1,0 +1,114 @@
+"""What of a project is not its own training: other projects' code in it, and presets that nothing of it names."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Callable, Iterable, Iterator
+from functools import cache, partial
+from pathlib import Path
+
+from autotune import reading
+from autotune.model.scanned import Bundle
+
+ASIDE_FOLDERS = frozenset({
+    *("test", "tests", "doc", "docs", "third_party", "thirdparty", "third-party", "vendor", "vendored", "external"),
+    *("externals", "submodules", "unsloth_compiled_cache"),
+})  # fmt: skip
+"""Folders of tests, of documentation, of other projects' code and of code that a library generated."""
+
+LICENSES = ("LICENSE", "LICENSE.txt", "LICENSE.md", "LICENCE", "COPYING", "license.txt")
+
+PRESETS = frozenset({"accelerate_config", "deepspeed"})
+"""Dialects of files that train nothing by themselves: a command names them."""
+
+NAMING = (
+    ".md",
+    ".rst",
+    ".txt",
+    ".sh",
+    ".bash",
+    ".slurm",
+    ".sbatch",
+    ".py",
+    ".yaml",
+    ".yml",
+    ".json",
+    ".toml",
+    ".ipynb",
+)
+"""Ends of files that may name a preset."""
+
+MAX_FILES, MAX_BYTES = 5_000, 1_000_000
+"""Files of a project that are searched for names of presets; larger ones are not."""
+
+
+def places_aside(root: Path, bundles: Iterable[Bundle]) -> Callable[[Bundle, str], str]:
+    """A function of a bundle and one of its files: why what stands there is not the project's training, "" if it is."""
+    unused = cache(lambda: frozenset(_unused_presets(root, bundles)))
+    licensed = cache(partial(_has_own_license, root))
+
+    def why(bundle: Bundle, file: str) -> str:
+        folders = file.split("/")[:-1]
+        named = next((one for one in folders if one in ASIDE_FOLDERS), None)
+        if named is not None:
+            return f"in {named}/"
+        inner = ("/".join(folders[: end + 1]) for end in range(len(folders)))
+        licensed_folder = next((one for one in inner if licensed(one)), None)
+        if licensed_folder is not None:
+            return f"{licensed_folder}/ has a license of its own"
+        return "no command names it" if _is_preset(bundle) and bundle.name in unused() else ""
+
+    return why
+
+
+def _has_own_license(root: Path, folder: str) -> bool:
+    """Whether a folder has another license text than the project itself: then it is another project's."""
+    inner, outer = _license(root / folder), _license(root)
+    return bool(inner) and bool(outer) and inner != outer
+
+
+def _license(folder: Path) -> str:
+    """The words of the license in a folder; "" where none lies there."""
+    return next((text for name in LICENSES if (text := " ".join(_text(folder / name).split()))), "")
+
+
+def _text(path: Path) -> str:
+    """What a file holds; "" where it cannot be read."""
+    try:
+        return reading.read(path, most_bytes=MAX_BYTES).decode(errors="replace")
+    except OSError:
+        return ""
+
+
+def _is_preset(bundle: Bundle) -> bool:
+    """A config alone, which no command of the project that was read names."""
+    return len(bundle.files) == 1 and bool(bundle.dialects) and PRESETS.issuperset(bundle.dialects)
+
+
+def _unused_presets(root: Path, bundles: Iterable[Bundle]) -> Iterator[str]:
+    """The presets that no text of the project names, where it names another one of their folder."""
+    presets = [one.name for one in bundles if _is_preset(one)]
+    by_name = {os.path.basename(name): name for name in presets}  # noqa: PTH119
+    if len(presets) < 2:
+        return
+    pattern = re.compile("|".join(map(re.escape, sorted(by_name, key=len, reverse=True))))
+    said: set[str] = set()
+    for path in _texts(root):
+        said |= {one for one in pattern.findall(_text(path)) if one != path.name}
+    used = {os.path.dirname(by_name[one]) for one in said}  # noqa: PTH120
+    for base, name in by_name.items():
+        if base not in said and os.path.dirname(name) in used:  # noqa: PTH120
+            yield name
+
+
+def _texts(root: Path) -> Iterator[Path]:
+    """The files that may name a preset, hidden folders left out."""
+    number = 0
+    for folder, folders, names in os.walk(root):
+        folders[:] = sorted(one for one in folders if not one.startswith("."))
+        for name in sorted(names):
+            path = Path(folder, name)
+            if name.endswith(NAMING) and number < MAX_FILES:
+                number += 1
+                yield path

@@ -1,0 +1,46 @@
+"""What a report says beside, where it is asked for: whether to restart a running job, and other devices."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import click
+
+from autotune.diagnose.outlook import OutlookRequest
+from autotune.model.outlook import ProgressLine
+from autotune.predict.device_options import DeviceRequest
+from autotune.predict.progress_line import progress
+
+AT = (
+    'Progress of a running job, "step 1200/50000" or its progress bar: advise whether to restart it, and whether it is '
+    "as fast as expected."
+)
+OPTIONS = "Compare with the same run on this many devices: DDP, ZeRO-2, FSDP."
+BANDWIDTH = "Between devices, for --options (default: assumed)."
+DEVICE_PRICE = "USD per hour of one device, for --options (default: --price)."
+POSITIVE = click.FloatRange(min=0, min_open=True)
+
+
+def _progress(context: click.Context, parameter: click.Parameter, text: str | None) -> ProgressLine | None:
+    """The line of --at, read before anything is measured."""
+    return None if text is None else progress(text)
+
+
+def outlook(function: Callable[..., Any]) -> Callable[..., Any]:
+    """The options; `outlook_request` reads them."""
+    for option in (
+        click.option("--device-price", type=float, help=DEVICE_PRICE),
+        click.option("--bandwidth", type=POSITIVE, metavar="GB/S", help=BANDWIDTH),
+        click.option("--options", "devices", type=click.IntRange(min=2), metavar="DEVICES", help=OPTIONS),
+        click.option("--at", callback=_progress, metavar="PROGRESS", help=AT),
+    ):
+        function = option(function)
+    return function
+
+
+def outlook_request(given: Mapping[str, Any]) -> OutlookRequest:
+    """What these options ask for."""
+    devices = given["devices"]
+    wanted = DeviceRequest(devices, given["bandwidth"], given["device_price"]) if devices is not None else None
+    return OutlookRequest(given["at"], wanted)

@@ -1,0 +1,65 @@
+"""autotune report: a stored run in, its report in any format out; nothing runs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import click
+
+from autotune.cli import options
+from autotune.cli.outlook_options import outlook, outlook_request
+from autotune.cli.output import columns, has_colour, show, verdict_last
+from autotune.collect import artefacts
+from autotune.diagnose.diagnose import load
+from autotune.diagnose.outlook import NOTHING, OutlookRequest
+from autotune.errors import UsageError
+from autotune.history import results
+from autotune.report import render
+
+VERIFICATION = "Report on the last `verify` of its changes instead."
+
+
+@click.command()
+@click.argument("run", metavar="[RUN_OR_RECORDING]", default="last")
+@options.format_of("diagnose")
+@options.output
+@options.verbose
+@options.price
+@click.option("--verification", is_flag=True, help=VERIFICATION)
+@outlook
+def command(run: str, **given: Any) -> None:
+    """Report on a stored run: the last one, an id, a folder, or a Recording that was made elsewhere.
+
+    Of a diagnosis, findings are computed again from what was recorded. Of a search it is what the search found.
+
+    \b
+        autotune report last --format html --output report.html
+        autotune report --at "1200/10000 [46:47<5:42:11, 2.33s/it]"
+    """
+    output = given["output"]
+    verb, result = _result(run, outlook_request(given), given)
+    text = render(
+        verb,
+        result,
+        given["format_"],
+        colour=has_colour(output),
+        width=columns(output),
+        verbose=given["verbose"],
+    )
+    show(verdict_last(text, output) if given["format_"] == "text" else text, output)
+
+
+def _result(name: str, asked: OutlookRequest, given: Mapping[str, Any]) -> tuple[str, Any]:
+    """The verb whose result is asked for, and the result. Raises UsageError where there is none."""
+    path = artefacts.resolve(name, Path.cwd())
+    if given["verification"]:
+        verified = results.verification(path)
+        if verified is None:
+            raise UsageError("no verification of its changes is stored", where=name, to_do="Make one: autotune verify")
+        return "verify", verified
+    searched = results.search(path) if asked == NOTHING else None
+    if searched is not None:
+        return "tune", searched
+    return "diagnose", load(name, cwd=Path.cwd(), price=given["price"], asked=asked)

@@ -1,0 +1,1 @@
+"""Notes as one HTML file: no script, nothing loaded, pictures as inline SVG."""

@@ -1,0 +1,1 @@
+"""Notes as GitHub Flavored Markdown, for a repository or a pull request."""

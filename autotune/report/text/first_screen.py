@@ -1,0 +1,47 @@
+"""What a reader sees first below the verdict: how fast it is now, and at most three things to do."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from autotune.model.finding import Recommendation
+from autotune.model.report import Report
+from autotune.report import advice, efficiency, progress_bar
+from autotune.report.gains import decisions, ready_to_apply, saves_nothing
+from autotune.report.labels import words
+from autotune.report.text.layout import StyledLine, paragraph, spread
+
+MOST_ACTIONS = 3
+
+
+def numbers(report: Report, width: int) -> list[StyledLine]:
+    """ "Now: 3.33 s/it in your bar, 9.2 samples/s, device busy 93 %"; nothing without a step."""
+    step = report.step
+    if step is None:
+        return []
+    ms = progress_bar.iteration_ms(step)
+    bar = [progress_bar.written(ms, report)] if ms > 0 else []
+    return paragraph("Now", ", ".join([*bar, *efficiency.parts(report)]), width)
+
+
+def actions(report: Report, width: int) -> list[StyledLine]:
+    """A line for each of the first changes, what needs no decision first; what saves nothing is left to the details."""
+    proposed = [*ready_to_apply(report), *decisions(report)]
+    shown = [each for each in proposed if not saves_nothing(each)][:MOST_ACTIONS]
+    hidden = len(proposed) - len(shown)
+    more = [StyledLine(f"  and {hidden} more below")] if hidden and shown else []
+    return [*(line for each in shown for line in _action(each, report, width)), *more]
+
+
+def _action(each: Recommendation, report: Report, width: int) -> list[StyledLine]:
+    left = f"{each.number:>3} {_what(each, report)}{'' if each.is_free else ' (your decision)'}"
+    return spread(left, advice.saved(each, report), width)
+
+
+def _what(each: Recommendation, report: Report) -> str:
+    """The first edit, where there is one: "sft.yaml:23 gradient_checkpointing: true -> false"; else the rule's name."""
+    fixes: Sequence[str] = [row.text for row in advice.rows(each, report) if row.label == "fix"]
+    if not each.changes or not fixes:
+        return words(each.first.rule)
+    several = f" and {len(each.changes) - 1} more" if len(each.changes) > 1 else ""
+    return " ".join(fixes[0].split()) + several

@@ -1,0 +1,56 @@
+"""A pretrained model that adapters are trained on, and that is loaded in fp32 because no dtype is given."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+
+from autotune.model.evidence import Fact
+from autotune.pycode.names import full_name
+from autotune.pycode.reachability import is_reached
+from autotune.scan.script.analysis import ScriptAnalysis
+from autotune.scan.script.consumers import NO_MODEL
+from autotune.syntax.python import last_name
+
+ADAPTERS = ("get_peft_model", "LoraConfig")
+"""Calls of a script that trains adapters."""
+
+GIVES_DTYPE = re.compile(r"dtype|quantization_config|load_in_\dbit")
+
+CASTS = frozenset({"half", "bfloat16", "prepare_model_for_kbit_training", "prepare_model_for_int8_training"})
+"""Calls after which the model is in 16 bits, or was in fewer."""
+
+MODELS = re.compile(r"^Auto\w*Model|For(CausalLM|SequenceClassification|ConditionalGeneration|TokenClassification)$")
+
+
+def facts(script: ScriptAnalysis) -> Iterator[Fact]:
+    """Fact `code.base_stays_fp32`, of a script that trains adapters and loads one model."""
+    index = script.view.index
+    if not any(index.called.get(name) for name in ADAPTERS):
+        return
+    loads = [call for call in index.called.get("from_pretrained", ()) if _loads_model(script, call)]
+    if not loads:
+        return
+    is_cast = any(index.called.get(name) for name in CASTS) or any(map(_casts, index.called.get("to", ())))
+    plain = [call for call in loads if not is_cast and not _may_give_dtype(call)]
+    yield from script.state_fact("code.base_stays_fp32", len(plain) == len(loads), *(plain or loads), is_certain=True)
+
+
+def _loads_model(script: ScriptAnalysis, call: ast.Call) -> bool:
+    """Whether it loads a model of transformers; peft's loads adapters."""
+    name = full_name(script.view.index, call.func) or ""
+    class_ = last_name(call.func.value) if isinstance(call.func, ast.Attribute) else ""
+    is_model = bool(MODELS.search(class_)) and not NO_MODEL.search(class_)
+    return is_model and name.startswith("transformers.") and is_reached(script.view, call) is not False
+
+
+def _may_give_dtype(call: ast.Call) -> bool:
+    return any(one.arg is None or GIVES_DTYPE.search(one.arg) for one in call.keywords)
+
+
+def _casts(call: ast.Call) -> bool:
+    """`model.to(torch.bfloat16)`, `model.to(dtype)`."""
+    return any(
+        re.search(r"float16|half|dtype", ast.unparse(one)) for one in (*call.args, *(k.value for k in call.keywords))
+    )

@@ -1,0 +1,131 @@
+"""What no file of a run names, and what some file of it names: facts that need all files, and of each only its words.
+
+A detector sees one file, and cannot say that a run has no autocast: another module may bring it. Here a word in any
+file of the run is enough for silence.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import lru_cache
+from pathlib import Path
+
+from autotune import reading
+from autotune.catalogue.frameworks import frameworks
+from autotune.model.evidence import RUN, Fact, Location
+
+LOWER_PRECISION = re.compile(
+    rb"autocast|GradScaler|b?float16|\.half\(|(?<![a-z])amp(?![a-z])|bf16|fp16|tf32|matmul_precision|mixed_precision",
+    re.IGNORECASE,
+)
+"""Words of autocast, of 16-bit types and of TF32."""
+
+HEAVY = re.compile(
+    rb"from_pretrained|\btimm\b|torchvision.*models|MultiheadAttention|Transformer(?:En|De)coder|[uU][nN]et(?![a-z])"
+    rb"|[rR]es[nN]et\d*|[eE]fficient[nN]et|\bmonai\b|segmentation_models|[sS]elf_?[aA]ttention"
+)
+"""Words of models that consist of large products and convolutions."""
+
+ELSEWHERE = re.compile(rb"torch\.fft|rfftn?\(|[rR]asteriz|tinycudann|nerfacc|[cC]omplexF")
+"""Words of models whose time goes into other kernels."""
+
+SAVES = re.compile(rb"\btorch\.save\(")
+
+RESTORES = re.compile(
+    rb"opt\w*(?:\[[^\]\n]*\])?\.load_state_dict\(|\]\.load_state_dict\(|load_state\(|load_checkpoint\(|auto_resume"
+    rb"|\.restore\(|load_optim|dcp\.load|\.resume\b|--resume\b",
+    re.IGNORECASE,
+)
+"""Words that restore an optimizer, or may."""
+
+
+SAMPLER = re.compile(rb"^([^#\n]*?)\bDistributedSampler\(((?:[^()]|\([^()]*\))*)\)", re.MULTILINE)
+
+HELD_OUT = re.compile(rb"val|test|eval|dev_|query|gallery", re.IGNORECASE)
+
+
+def _shuffling_samplers(name: str, text: bytes) -> Iterator[Location]:
+    """Where a file makes a DistributedSampler that shuffles, for training."""
+    for match in SAMPLER.finditer(text):
+        is_shuffled = not re.search(rb"shuffle\s*=\s*(?!True)", match[2])
+        if is_shuffled and not HELD_OUT.search(match[1]) and b"class " not in match[1]:
+            yield Location(name, text.count(b"\n", 0, match.start()) + 1)
+
+
+LIGHTNING = re.compile(rb"^[ \t]*(?:from|import)[ \t]+(?:pytorch_lightning|lightning)\b", re.MULTILINE)
+
+SETS_PRECISION = re.compile(rb"precision|" + LOWER_PRECISION.pattern, re.IGNORECASE)
+
+SETTING_FILES = (".py", ".yaml", ".yml", ".json", ".toml", ".sh", ".sbatch", ".slurm", ".gin")
+
+MAX_FILES, MAX_BYTES = 3_000, 500_000
+"""Files of a project that are searched for what may set the precision of a Trainer, and the most that one may have."""
+
+SMALL_DATA, LARGE_DATA = re.compile(rb"CIFAR|MNIST"), re.compile(rb"[iI]mage[nN]et|IMAGENET|COCO")
+"""Data sets of small pictures, with which a model of any kind is soon trained, and others."""
+
+
+@lru_cache(maxsize=4096)
+def _has(pattern: re.Pattern[bytes], data: bytes) -> bool:
+    return pattern.search(data) is not None
+
+
+@lru_cache
+def _wrapping() -> re.Pattern[bytes]:
+    """Imports of what may set the precision from outside: trainer frameworks and engines."""
+    names = {package for one in frameworks().values() for package in one.packages}
+    others = ("apex", "deepspeed", "fairseq", "speechbrain", "catalyst", "mmengine", "mmcv", "detectron2", "torch_xla")
+    packages = "|".join(sorted(re.escape(name) for name in {*names, *others} - {"transformers"}))
+    return re.compile(rf"^[ \t]*(?:from|import)[ \t]+(?:{packages})\b".encode(), re.MULTILINE)
+
+
+def facts(files: Mapping[str, bytes], near: Iterable[bytes], step: Location) -> Iterator[Fact]:
+    """Facts `code.names_no_lower_precision`, `code.has_heavy_model`, `code.never_restores_optimizer` and
+    `code.never_sets_epoch` of a run that trains in a loop of its own; `step` is where this stands, `files` are what is
+    written in all files of the run, `near` what is in the files of its folder."""
+    texts = list(files.values())
+    if any(_has(_wrapping(), one) for one in texts):
+        return
+    yield _heavy_model(texts, step)
+    samplers = [place for name, text in files.items() for place in _shuffling_samplers(name, text)]
+    if samplers and not any(b"set_epoch" in one for one in (*texts, *near)):
+        yield Fact("code.never_sets_epoch", RUN, True, tuple(samplers))
+    if any(_has(SAVES, one) for one in texts) and not any(_has(RESTORES, one) for one in texts):
+        yield Fact("code.never_restores_optimizer", RUN, True, (step,))
+    if not any(_has(LOWER_PRECISION, one) for one in texts):
+        yield Fact("code.names_no_lower_precision", RUN, True, (step,))
+
+
+def lightning_facts(files: Mapping[str, bytes], root: Path, step: Location) -> Iterator[Fact]:
+    """Facts `code.names_no_lower_precision` and `code.has_heavy_model`, where Lightning trains and no file of the
+    project names a precision: its Trainer takes one from scripts, configs and command lines."""
+    texts = list(files.values())
+    if not any(_has(LIGHTNING, one) for one in texts) or any(_has(SETS_PRECISION, one) for one in texts):
+        return
+    if not any(SETS_PRECISION.search(one) for one in _setting_files(root)):
+        yield _heavy_model(texts, step)
+        yield Fact("code.names_no_lower_precision", RUN, True, (step,))
+
+
+def _heavy_model(texts: Sequence[bytes], step: Location) -> Fact:
+    is_small = any(_has(SMALL_DATA, one) for one in texts) and not any(_has(LARGE_DATA, one) for one in texts)
+    is_elsewhere = is_small or any(_has(ELSEWHERE, one) for one in texts)
+    return Fact("code.has_heavy_model", RUN, not is_elsewhere and any(_has(HEAVY, one) for one in texts), (step,))
+
+
+def _setting_files(root: Path) -> Iterator[bytes]:
+    """What the files hold that may set something, hidden folders left out; more than MAX_FILES may set anything."""
+    number = 0
+    for folder, folders, names in os.walk(root):
+        folders[:] = sorted(one for one in folders if not one.startswith("."))
+        for name in (one for one in sorted(names) if one.endswith(SETTING_FILES)):
+            number += 1
+            if number > MAX_FILES:
+                yield b"precision"
+                return
+            try:
+                yield reading.read(Path(folder, name), most_bytes=MAX_BYTES)
+            except OSError:
+                continue

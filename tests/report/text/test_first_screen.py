@@ -1,0 +1,71 @@
+"""The first screen: the numbers of now and at most three actions, what needs no decision first."""
+
+from __future__ import annotations
+
+import pytest
+import report_cases
+from report_builders import change, evidence, finding, gain, recommendation, report, rule, run, step
+
+from autotune.model.finding import Recommendation
+from autotune.model.rule import Effect
+from autotune.report import render
+from autotune.report.text import first_screen
+
+SCREEN = 24
+"""Lines of a small terminal."""
+
+
+def won(number: int, *, effect: Effect = Effect.EXACT, speedup: float = 1.5, place: int = 7) -> Recommendation:
+    each = gain(speedup, 1.2, 1.6)
+    edit = change(f"a.{number}", 1, 2, ("/home/user/project/t.py", place), effect=effect)
+    return recommendation(number, finding(rule(), "m", edit, gain=each), after=each)
+
+
+def actions(*found: Recommendation) -> list[str]:
+    made = report(*found, run=run(planned_steps=1000), step=step(forward=1000.0))
+    return [line.text for line in first_screen.actions(made, 80)]
+
+
+def test_an_action_is_its_edit_with_what_it_saves() -> None:
+    (line,) = actions(won(1))
+    assert line.startswith("1 t.py:7 a.1: 1 -> 2")
+    assert line.endswith("saves 5 min 33 s")
+
+
+def test_three_at_most_and_how_many_more() -> None:
+    lines = actions(*(won(number) for number in range(1, 6)))
+    assert [line[:2] for line in lines] == ["1 ", "2 ", "3 ", "  "]
+    assert lines[-1] == "  and 2 more below"
+
+
+def test_decisions_come_later_and_are_marked() -> None:
+    lines = actions(won(1), won(2, effect=Effect.ALTERING))
+    assert "(your decision)" not in lines[0]
+    assert "(your decision)" in lines[1]
+
+
+def test_what_saves_nothing_is_left_to_the_details() -> None:
+    assert actions(won(1, speedup=1.0)) == []
+    assert actions() == []
+
+
+def test_what_has_no_edit_is_named_by_its_rule() -> None:
+    by_hand = recommendation(
+        1, finding(rule("SY006", "gc-in-the-loop"), "m", advice=("Delete it.",), gain=gain(2, 2, 2))
+    )
+    assert actions(by_hand)[0].startswith("1 gc in the loop (your decision)")
+
+
+def test_the_numbers_of_now() -> None:
+    known = evidence({"run": {"step.num_micro_batches": 1.0, "device.busy_share": 0.5}})
+    made = report(run=run(), step=step(forward=100.0), evidence=known)
+    assert [line.text for line in first_screen.numbers(made, 80)] == [
+        "Now: 10.00 it/s, 9.2 samples/s, device busy 50 %"
+    ]
+    assert first_screen.numbers(report(run=run("no_step"), step=None), 80) == []
+
+
+@pytest.mark.parametrize("name", report_cases.CASES)
+def test_verdict_numbers_and_actions_are_on_the_first_screen(name: str) -> None:
+    lines = render("diagnose", report_cases.CASES[name](), "text").splitlines()
+    assert next(at for at, line in enumerate(lines) if line.startswith("Machine: ")) < SCREEN

@@ -1,0 +1,186 @@
+"""Streams that every worker reads whole, samples that are decoded from files, and bases of adapters in fp32."""
+
+from __future__ import annotations
+
+import pytest
+from scanning import facts, scan
+
+STREAM = """
+import random
+from torch.utils.data import DataLoader, IterableDataset, get_worker_info
+class Rows(IterableDataset):
+    def __iter__(self):
+        {body}
+for x in DataLoader({dataset}):
+    model(x).backward()
+    optimizer.step()
+"""
+
+
+@pytest.mark.parametrize(
+    ("body", "dataset", "repeats"),
+    [
+        ("yield from self.rows", "Rows()", True),
+        ("yield from self.rows[get_worker_info().id :: 2]", "Rows()", False),
+        ("yield from self.rows[self.rank :: 8]", "Rows()", False),
+        ("yield random.choice(self.rows)", "Rows()", False),
+        ("yield from self.rows", "other", None),
+        ("yield from self.rows", "[Rows()]", None),
+    ],
+)
+def test_a_stream_that_each_worker_reads_whole(body: str, dataset: str, repeats: bool | None) -> None:
+    assert facts(scan(STREAM.format(body=body, dataset=dataset))).get("loader.repeats_stream") is repeats
+
+
+ITEMS = """
+import cv2
+import numpy as np
+from PIL import Image
+from torch.utils.data import DataLoader, Dataset
+from torchvision import datasets
+def read(name):
+    return cv2.imread(name)
+class Files(Dataset):
+    def __getitem__(self, i):
+        return {read}
+for x in DataLoader({dataset}):
+    model(x).backward()
+    optimizer.step()
+"""
+
+
+@pytest.mark.parametrize(
+    ("read", "dataset", "decodes"),
+    [
+        ("Image.open(self.files[i])", "Files()", True),
+        ("read(self.files[i])", "Files()", True),
+        ("np.load(self.files[i])", "Files()", False),
+        ("self.rows[i]", "Files()", False),
+        ("self.rows[i]", "datasets.ImageFolder('data')", True),
+        ("self.rows[i]", "datasets.CIFAR10('data')", False),
+        ("self.rows[i]", "unknown()", None),
+    ],
+)
+def test_samples_that_are_decoded_from_files(read: str, dataset: str, decodes: bool | None) -> None:
+    assert facts(scan(ITEMS.format(read=read, dataset=dataset))).get("loader.decodes_files") is decodes
+
+
+LORA = """
+import torch
+from peft import get_peft_model, prepare_model_for_kbit_training
+from transformers import AutoModelForCausalLM, AutoTokenizer, Trainer
+tokenizer = AutoTokenizer.from_pretrained("gpt2")
+model = AutoModelForCausalLM.from_pretrained("gpt2"{given})
+{then}
+Trainer(model=model).train()
+"""
+
+ADAPTERS = "model = get_peft_model(model, config)"
+
+
+@pytest.mark.parametrize(
+    ("given", "then", "stays"),
+    [
+        ("", ADAPTERS, True),
+        (", device_map='auto'", ADAPTERS, True),
+        (", torch_dtype=torch.bfloat16", ADAPTERS, False),
+        (", dtype='auto'", ADAPTERS, False),
+        (", load_in_8bit=True", ADAPTERS, False),
+        (", quantization_config=four_bits", ADAPTERS, False),
+        (", **options", ADAPTERS, False),
+        ("", "model = get_peft_model(model.bfloat16(), config)", False),
+        ("", "model = get_peft_model(model.to(torch.float16), config)", False),
+        ("", "", None),
+    ],
+)
+def test_a_base_of_adapters_that_is_loaded_without_a_dtype(given: str, then: str, stays: bool | None) -> None:
+    assert facts(scan(LORA.format(given=given, then=then))).get("code.base_stays_fp32") is stays
+
+
+LOSS = """
+from transformers import Trainer
+class Mine(Trainer):
+    def compute_loss(self, model, inputs{parameters}):
+        {body}
+Mine().train()
+"""
+
+
+@pytest.mark.parametrize(
+    ("parameters", "lacks"),
+    [
+        (", return_outputs=False", True),
+        (", return_outputs=False, **kwargs", False),
+        (", return_outputs=False, num_items_in_batch=None", False),
+    ],
+)
+def test_a_compute_loss_that_newer_trainers_cannot_call(parameters: str, lacks: bool) -> None:
+    found = facts(scan(LOSS.format(parameters=parameters, body="return loss(inputs)")))
+    assert found["code.loss_takes_no_num_items"] is lacks
+
+
+@pytest.mark.parametrize(
+    ("body", "reads"),
+    [("return loss(inputs['labels'])", True), ("return model(**inputs).loss", True), ("return loss(inputs)", False)],
+)
+def test_a_compute_loss_that_reads_labels(body: str, reads: bool) -> None:
+    found = facts(scan(LOSS.format(parameters=", **kwargs", body=body)))
+    assert found["code.loss_reads_labels"] is reads
+
+
+@pytest.mark.parametrize(
+    ("comment", "is_explained"),
+    [
+        ("", False),
+        ("  # important: no workers, RLDS has its own", True),
+        ("  # num_workers=4,", False),
+        ("  # num_workers=4 fills the memory", True),
+        ("  # batches", False),
+        ("  # RLDS has processes of its own", True),
+    ],
+)
+def test_a_comment_that_explains_the_workers(comment: str, is_explained: bool) -> None:
+    code = (
+        f"from torch.utils.data import DataLoader\nfor x in DataLoader(\n    rows,\n    num_workers=0,{comment}\n):\n"
+    )
+    found = facts(scan(code + "    model(x).backward()\n    optimizer.step()\n"))
+    assert found["loader.workers_are_explained"] is is_explained
+
+
+LOG = """
+import lightning as L
+class M(L.LightningModule):
+    def training_step(self, batch, i):
+        {training}
+    def validation_step(self, batch, i):
+        self.log("loss", x, sync_dist=True)
+"""
+
+
+@pytest.mark.parametrize(
+    ("training", "number"),
+    [
+        ("self.log('loss', x, sync_dist=True)", 1),
+        ("self.log_dict(every, on_epoch=True, sync_dist=True)", 1),
+        ("self.log('loss', x, on_step=False, on_epoch=True, sync_dist=True)", 0),
+        ("self.log('loss', x)", 0),
+        ("return x", 0),
+    ],
+)
+def test_logs_that_each_step_reduces(training: str, number: int) -> None:
+    assert facts(scan(LOG.format(training=training)))["code.num_synced_logs_in_step"] == number
+
+
+@pytest.mark.parametrize(
+    ("code", "value"),
+    [
+        ('os.environ["TORCH_DISTRIBUTED_DEBUG"] = "DETAIL"', "TORCH_DISTRIBUTED_DEBUG=DETAIL"),
+        ('os.environ["TORCH_DISTRIBUTED_DEBUG"] = "INFO"', ""),
+        ('ray.init(runtime_env={"env_vars": {"CUDA_LAUNCH_BLOCKING": "1"}})', "CUDA_LAUNCH_BLOCKING=1"),
+        ('ray.init(runtime_env={"env_vars": {"CUDA_LAUNCH_BLOCKING": "0"}})', ""),
+        ('names = ["CUDA_LAUNCH_BLOCKING", "1"]', ""),
+    ],
+)
+def test_variables_for_debugging(code: str, value: str) -> None:
+    loop = "for x in loader:\n    model(x).backward()\n    optimizer.step()\n"
+    assert facts(scan(f"import os\n{code}\n{loop}"))["code.debug_variables"] == value

@@ -1,0 +1,113 @@
+"""What the modules of a run compute in each forward."""
+
+from __future__ import annotations
+
+import textwrap
+from pathlib import Path
+
+import pytest
+
+from autotune.model.evidence import Fact
+from autotune.scan import scan
+
+TRAIN = """
+import torch
+from net import Net
+net = Net().cuda()
+for x in loader:
+    loss = net(x.cuda()).sum()
+    loss.backward()
+    optimizer.step()
+"""
+
+NET = """
+import torch
+import torch.nn.functional as F
+from torch import nn
+
+class Part(nn.Module):
+{methods}
+
+class Net(nn.Module):
+    def __init__(self):
+        self.part = Part()
+
+    def forward(self, x):
+        return self.part(x)
+"""
+
+
+def found(root: Path, methods: str, base: str = "nn.Module") -> dict[str, Fact]:
+    (root / "train.py").write_text(TRAIN)
+    code = NET.format(methods=textwrap.indent(textwrap.dedent(methods), "    "))
+    (root / "net.py").write_text(code.replace("class Part(nn.Module)", f"class Part({base})"))
+    (bundle,) = [one for one in scan([root], root=root).bundles if one.name == "train.py"]
+    return {one.name: one for one in bundle.facts}
+
+
+@pytest.mark.parametrize(
+    ("forward", "number"),
+    [
+        ("for n in x:\n    y = f(n.item())", 1),
+        ("y = [x[: n.item()] for n in lengths]", 1),
+        ("for n in lengths.tolist():\n    y = x[:n]", 0),
+        ("y = x[: lengths.max().item()]", 0),
+        ("if self.training:\n    for n in x:\n        y = n.item()", 0),
+        ("y = self.inner(x)", 1),
+        ("y = self.evaluate(x)", 0),
+    ],
+)
+def test_reads_in_loops_of_a_forward(tmp_path: Path, forward: str, number: int) -> None:
+    methods = "def forward(self, x):\n" + textwrap.indent(forward, "    ")
+    methods += "\ndef inner(self, x):\n    return [one.item() for one in x]\n"
+    methods += "\ndef evaluate(self, x):\n    return [one.item() for one in x]\n"
+    fact = found(tmp_path, methods).get("code.num_reads_in_forward_loops")
+    assert (fact.value if fact is not None else 0) == number
+    assert fact is None or {place.file for place in fact.places} == {"net.py"}
+
+
+@pytest.mark.parametrize(
+    ("forward", "number"),
+    [
+        ("return x.cpu().inverse().cuda()", 1),
+        ("return torch.linalg.inv(x.cpu()).to(x.device)", 1),
+        ("return x.cpu().numpy()", 0),
+        ("return x.inverse().cuda()", 0),
+    ],
+)
+def test_a_copy_to_the_host_and_back(tmp_path: Path, forward: str, number: int) -> None:
+    fact = found(tmp_path, f"def forward(self, x):\n    {forward}\n").get("code.num_round_trips_in_forward")
+    assert (fact.value if fact is not None else 0) == number
+
+
+def test_only_modules_of_torch_have_a_forward(tmp_path: Path) -> None:
+    code = "def forward(self, x):\n    return x.cpu().inverse().cuda()\n"
+    assert "code.num_round_trips_in_forward" not in found(tmp_path, code, base="object")
+
+
+WRITTEN = """
+def forward(self, q, k, v, mask):
+    scores = q @ k.transpose(-2, -1) * self.scale
+    {between}
+    weights = self.dropout(scores.softmax(dim=-1))
+    return {out}
+"""
+
+
+@pytest.mark.parametrize(
+    ("code", "is_written"),
+    [
+        (WRITTEN.format(between="", out="weights @ v"), True),
+        (WRITTEN.format(between="scores = scores.masked_fill(mask == 0, -1e9)", out="torch.matmul(weights, v)"), True),
+        (WRITTEN.format(between="scores = scores + mask", out="weights @ v"), True),
+        (WRITTEN.format(between="scores = scores + self.bias", out="weights @ v"), False),
+        (WRITTEN.format(between="", out="weights"), False),
+        (WRITTEN.replace("softmax", "sigmoid").format(between="", out="weights @ v"), False),
+        ("def forward(self, q, k, v):\n    return F.softmax(torch.bmm(q, k), dim=-1).bmm(v)\n", True),
+        ("def forward(self, q, k, v):\n    return torch.bmm(F.softmax(torch.bmm(q, k), dim=-1), v)\n", True),
+        ("def forward(self, x):\n    return F.softmax(self.head(x), dim=-1) @ self.values\n", False),
+        (WRITTEN.format(between="", out="weights @ v") + "    # or scaled_dot_product_attention\n", False),
+    ],
+)
+def test_attention_that_is_written_out(tmp_path: Path, code: str, is_written: bool) -> None:
+    assert ("code.writes_out_attention" in found(tmp_path, code)) is is_written

@@ -1,0 +1,140 @@
+"""What the words of all files of a run say together."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from autotune.scan import scan
+
+LOOP = """
+import torch
+{imports}
+model = make().cuda()
+for x, y in loader:
+    loss = criterion(model(x), y)
+    loss.backward()
+    optimizer.step()
+"""
+
+RESNET = "from torchvision.models import resnet50\ndef make():\n    return resnet50()\n"
+
+
+def stated(root: Path, imports: str, **modules: str) -> dict[str, object]:
+    (root / "train.py").write_text(LOOP.format(imports=imports))
+    for name, text in modules.items():
+        (root / f"{name}.py").write_text(text)
+    (bundle,) = [one for one in scan([root], root=root).bundles if one.name == "train.py"]
+    return {one.name: one.value for one in bundle.facts}
+
+
+@pytest.mark.parametrize(
+    ("module", "expected"),
+    [
+        (RESNET, True),
+        (RESNET.replace("resnet50()", "resnet50().half()"), None),
+        ("import apex\n" + RESNET, None),
+        ("import lightning\n" + RESNET, None),
+        (RESNET + "USE_AMP = False\n", None),
+        (RESNET + "torch.backends.cuda.matmul.allow_tf32 = True\n", None),
+    ],
+)
+def test_a_lower_precision_in_any_file_is_enough_for_silence(
+    tmp_path: Path, module: str, expected: bool | None
+) -> None:
+    assert stated(tmp_path, "from net import make", net=module).get("code.names_no_lower_precision") is expected
+
+
+@pytest.mark.parametrize(
+    ("module", "expected"),
+    [
+        (RESNET, True),
+        ("def make():\n    return torch.nn.Linear(2, 2)\n", False),
+        (RESNET + "data = CIFAR10('data')\n", False),
+        (RESNET + "data = CIFAR10('data') or ImageNet('data')\n", True),
+        (RESNET + "spectrum = torch.fft.rfft(x)\n", False),
+    ],
+)
+def test_a_heavy_model(tmp_path: Path, module: str, expected: bool) -> None:
+    assert stated(tmp_path, "from net import make", net=module).get("code.has_heavy_model") is expected
+
+
+def test_a_script_alone(tmp_path: Path) -> None:
+    found = stated(tmp_path, "from torchvision.models import resnet18 as make")
+    assert found.get("code.names_no_lower_precision") is True
+    assert found.get("code.has_heavy_model") is True
+
+
+def test_what_trains_in_no_loop_of_its_own(tmp_path: Path) -> None:
+    (tmp_path / "train.py").write_text("from transformers import Trainer\nTrainer(model).train()\n")
+    (bundle,) = scan([tmp_path], root=tmp_path).bundles
+    assert "code.names_no_lower_precision" not in {one.name for one in bundle.facts}
+
+
+@pytest.mark.parametrize(
+    ("module", "expected"),
+    [
+        ("def make():\n    torch.save(net.state_dict(), 'x.pt')\n", True),
+        ("def make():\n    torch.save(net, 'x.pt')\n    optimizer.load_state_dict(state)\n", None),
+        ("def make():\n    torch.save(net, 'x.pt')\n    parts[name].load_state_dict(state)\n", None),
+        ("def make():\n    torch.save(net, 'x.pt')\n    return args.resume\n", None),
+        ("def make():\n    pass\n", None),
+    ],
+)
+def test_saves_that_no_run_goes_on_from(tmp_path: Path, module: str, expected: bool | None) -> None:
+    assert stated(tmp_path, "from net import make", net=module).get("code.never_restores_optimizer") is expected
+
+
+@pytest.mark.parametrize(
+    ("module", "expected"),
+    [
+        ("def make():\n    return DistributedSampler(data, num_replicas=size())\n", True),
+        ("def make():\n    return DistributedSampler(data, shuffle=True)\n", True),
+        ("def make():\n    return DistributedSampler(data, shuffle=False)\n", None),
+        ("def make():\n    val_sampler = DistributedSampler(data)\n", None),
+        ("def make():\n    # DistributedSampler(data)\n    pass\n", None),
+        ("def make():\n    sampler = DistributedSampler(data)\n    sampler.set_epoch(1)\n", None),
+    ],
+)
+def test_a_sampler_that_no_file_tells_the_epoch(tmp_path: Path, module: str, expected: bool | None) -> None:
+    assert stated(tmp_path, "from net import make", net=module).get("code.never_sets_epoch") is expected
+
+
+def test_another_file_of_the_folder_tells_the_sampler_the_epoch(tmp_path: Path) -> None:
+    make = "def make():\n    return DistributedSampler(data)\n"
+    other = "import torch\nfor x in loader:\n    loss(x).backward()\n    optimizer.step()\n    sampler.set_epoch(1)\n"
+    found = stated(tmp_path, "from net import make", net=make, other=other)
+    assert "code.never_sets_epoch" not in found
+
+
+LIGHTNING = """
+import pytorch_lightning as pl
+from torchvision.models import resnet50
+class Net(pl.LightningModule):
+    def training_step(self, batch, i):
+        return self.net(batch)
+if __name__ == "__main__":
+    pl.Trainer(max_epochs=3).fit(Net())
+"""
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "expected"),
+    [
+        ("other.yaml", "trainer:\n  devices: 1\n", True),
+        ("other.yaml", "trainer:\n  precision: 16-mixed\n", None),
+        ("run.txt", "precision", True),
+        (".hidden/other.yaml", "precision: 16", True),
+    ],
+)
+def test_a_precision_that_any_file_of_the_project_may_give_lightning(
+    tmp_path: Path, name: str, text: str, expected: bool | None
+) -> None:
+    (tmp_path / name).parent.mkdir(exist_ok=True)
+    (tmp_path / name).write_text(text)
+    (tmp_path / "train.py").write_text(LIGHTNING)
+    (bundle,) = [one for one in scan([tmp_path], root=tmp_path).bundles if one.name == "train.py"]
+    found = {one.name: one.value for one in bundle.facts}
+    assert found.get("code.names_no_lower_precision") is expected
+    assert found.get("code.has_heavy_model") is expected
