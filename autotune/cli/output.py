@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shutil
 import sys
 from pathlib import Path
 
@@ -23,14 +22,18 @@ def columns(output: Path | None = None, default: int = WIDTH) -> int:
     """The width that the reader has: that of the terminal, else `default`."""
     if output is not None or not sys.stdout.isatty():
         return default
-    return min(WIDEST, shutil.get_terminal_size((default, 24)).columns)
+    from shutil import get_terminal_size  # it loads the formats of archives, which take as long as a small check
+
+    return min(WIDEST, get_terminal_size((default, 24)).columns)
 
 
 def verdict_last(text: str, output: Path | None = None) -> str:
     """A report whose first paragraph, the verdict, is there again at its end where a terminal is too short for all."""
     if output is not None or not sys.stdout.isatty():
         return text
-    is_long = text.count("\n") >= shutil.get_terminal_size((WIDTH, 24)).lines
+    from shutil import get_terminal_size
+
+    is_long = text.count("\n") >= get_terminal_size((WIDTH, 24)).lines
     return f"{text}\n{text.partition(chr(10) * 2)[0]}\n" if is_long else text
 
 

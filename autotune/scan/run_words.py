@@ -23,10 +23,11 @@ LOWER_PRECISION = re.compile(
 """Words of autocast, of 16-bit types and of TF32."""
 
 HEAVY = re.compile(
-    rb"from_pretrained|\btimm\b|torchvision.*models|MultiheadAttention|Transformer(?:En|De)coder|[uU][nN]et(?![a-z])"
-    rb"|[rR]es[nN]et\d*|[eE]fficient[nN]et|\bmonai\b|segmentation_models|[sS]elf_?[aA]ttention"
+    rb"from_pretrained|\btimm\b|torchvision.*models|[uU][nN]et(?![a-z])|[rR]es[nN]et\d*|[eE]fficient[nN]et|\bmonai\b"
+    rb"|segmentation_models"
 )
-"""Words of models that consist of large products and convolutions."""
+"""Words of models that consist of large products and convolutions. One that a script builds of torch's own layers may
+be of any size."""
 
 ELSEWHERE = re.compile(rb"torch\.fft|rfftn?\(|[rR]asteriz|tinycudann|nerfacc|[cC]omplexF")
 """Words of models whose time goes into other kernels."""

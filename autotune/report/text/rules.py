@@ -19,4 +19,6 @@ def render(rules: Sequence[ListedRule], colour: bool, width: int) -> str:
 def _lines(listed: ListedRule, width: int) -> Iterator[str]:
     rule = listed.rule
     yield f"{rule.id}  {rule.severity:<9}{rule.name}{'  [check]' if listed.decides_without_a_run else ''}"
-    yield from textwrap.wrap(rule.summary, width, initial_indent=_INDENT, subsequent_indent=_INDENT)
+    yield from textwrap.wrap(
+        rule.summary, width, initial_indent=_INDENT, subsequent_indent=_INDENT, break_on_hyphens=False
+    )
