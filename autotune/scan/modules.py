@@ -15,7 +15,7 @@ from autotune.pycode.script_view import ScriptView
 from autotune.pycode.work_budget import Work
 from autotune.scan import model_code, run_words
 from autotune.scan.configs import written_values
-from autotune.scan.library import Library
+from autotune.scan.library import ANYTHING, Library
 from autotune.scan.program import RunProgram
 from autotune.scan.read_script import ScannedScript, find_training, read_view
 from autotune.scan.script.run_training import RunTraining
@@ -80,12 +80,19 @@ def _whole_facts(
         view, step = loops[0]
         folder = f"{posixpath.dirname(views[0].file)}/".lstrip("/")
         near = (library.files[one].data for one in library.named("python") if one.startswith(folder))
-        yield from run_words.facts(files, near, view.place(step.backward or step.node))
+        yield from run_words.facts(files, _of_no_names(library, near), view.place(step.backward or step.node))
     elif found:
         view, step = found[0]
-        yield from run_words.lightning_facts(files, library.root, view.place(step.node))
+        others = _of_no_names(library, run_words.setting_files(library.root))
+        yield from run_words.lightning_facts(files, others, view.place(step.node))
     if any(steps.values()):
         yield from library.worked(views[0].file, lambda work: tuple(model_code.facts(views))) or ()
+
+
+def _of_no_names(library: Library, texts: Iterable[bytes]) -> Iterator[bytes]:
+    """Texts of all files there are: what depends on them may change with a file that nobody has looked for yet."""
+    library.note_asked((ANYTHING,))
+    yield from texts
 
 
 def _starts(tree: ast.Module) -> bool:

@@ -99,13 +99,13 @@ def facts(files: Mapping[str, bytes], near: Iterable[bytes], step: Location) -> 
         yield Fact("code.names_no_lower_precision", RUN, True, (step,))
 
 
-def lightning_facts(files: Mapping[str, bytes], root: Path, step: Location) -> Iterator[Fact]:
+def lightning_facts(files: Mapping[str, bytes], others: Iterable[bytes], step: Location) -> Iterator[Fact]:
     """Facts `code.names_no_lower_precision` and `code.has_heavy_model`, where Lightning trains and no file of the
-    project names a precision: its Trainer takes one from scripts, configs and command lines."""
+    project names a precision, `others` among them: its Trainer takes one from scripts, configs and command lines."""
     texts = list(files.values())
     if not any(_has(LIGHTNING, one) for one in texts) or any(_has(SETS_PRECISION, one) for one in texts):
         return
-    if not any(SETS_PRECISION.search(one) for one in _setting_files(root)):
+    if not any(SETS_PRECISION.search(one) for one in others):
         yield _heavy_model(texts, step)
         yield Fact("code.names_no_lower_precision", RUN, True, (step,))
 
@@ -116,7 +116,7 @@ def _heavy_model(texts: Sequence[bytes], step: Location) -> Fact:
     return Fact("code.has_heavy_model", RUN, not is_elsewhere and any(_has(HEAVY, one) for one in texts), (step,))
 
 
-def _setting_files(root: Path) -> Iterator[bytes]:
+def setting_files(root: Path) -> Iterator[bytes]:
     """What the files hold that may set something, hidden folders left out; more than MAX_FILES may set anything."""
     number = 0
     for folder, folders, names in os.walk(root):

@@ -242,3 +242,50 @@ def test_what_another_process_cannot_read_is_read_here(project: Path, monkeypatc
     monkeypatch.setattr(read_script, "DETECTORS", (lambda script: 1 / 0,))
     notes = [note.where for note in scanned(project).notes if note.is_bug]
     assert len(notes) == len(set(notes)) == 22
+
+
+LIGHTNING = """
+import lightning as L
+import torchvision.models as models
+
+class Module(L.LightningModule):
+    def training_step(self, batch, index):
+        return self.model(batch).sum()
+
+L.Trainer(max_epochs=3).fit(Module(), loader)
+"""
+SAMPLED = """
+from torch.utils.data import DataLoader
+from torch.utils.data.distributed import DistributedSampler
+
+sampler = DistributedSampler(dataset)
+for epoch in range(10):
+    for batch in DataLoader(dataset, sampler=sampler):
+        model(batch).backward()
+        optimizer.step()
+"""
+EPOCHS = """
+from torch.utils.data import DataLoader
+
+def begin(loader: DataLoader, epoch: int) -> None:
+    loader.sampler.set_epoch(epoch)
+"""
+
+
+@pytest.mark.parametrize(
+    ("script", "name", "text", "fact"),
+    [
+        (LIGHTNING, "trainer.yaml", "precision: bf16-mixed\n", "code.names_no_lower_precision"),
+        (SAMPLED, "epochs.py", EPOCHS, "code.never_sets_epoch"),
+    ],
+)
+def test_what_no_file_names_is_asked_again(project, monkeypatch, script, name, text, fact):
+    (project / "other.py").write_text(script)
+
+    def facts(found: Scanned) -> set[str]:
+        return {each.name for one in found.bundles if one.name == "other.py" for each in one.facts}
+
+    assert fact in facts(scanned(project)) and fact in facts(scanned(project))
+    (project / name).write_text(text)
+    assert fact not in facts(scanned(project))
+    assert scanned(project) == anew(project, monkeypatch)
