@@ -36,8 +36,12 @@ NAMING = (
     ".json",
     ".toml",
     ".ipynb",
+    "Makefile",
+    "justfile",
 )
 """Ends of files that may name a preset."""
+
+NAMING_FOLDERS = (".github", ".vscode")
 
 MAX_FILES, MAX_BYTES = 5_000, 1_000_000
 """Files of a project that are searched for names of presets; larger ones are not."""
@@ -70,15 +74,20 @@ def _has_own_license(root: Path, folder: str) -> bool:
 
 def _license(folder: Path) -> str:
     """The words of the license in a folder; "" where none lies there."""
-    return next((text for name in LICENSES if (text := " ".join(_text(folder / name).split()))), "")
+    return next((text for name in LICENSES if (text := _without_years(_text(folder / name) or ""))), "")
 
 
-def _text(path: Path) -> str:
-    """What a file holds; "" where it cannot be read."""
+def _without_years(text: str) -> str:
+    """The words of a license but for whose it is and since when: a package of the project may have its own line."""
+    return " ".join(word for line in text.splitlines() if "copyright" not in line.lower() for word in line.split())
+
+
+def _text(path: Path) -> str | None:
+    """What a file holds; None where it cannot be read."""
     try:
         return reading.read(path, most_bytes=MAX_BYTES).decode(errors="replace")
     except OSError:
-        return ""
+        return None
 
 
 def _is_preset(bundle: Bundle) -> bool:
@@ -94,8 +103,11 @@ def _unused_presets(root: Path, bundles: Iterable[Bundle]) -> Iterator[str]:
         return
     pattern = re.compile("|".join(map(re.escape, sorted(by_name, key=len, reverse=True))))
     said: set[str] = set()
-    for path in _texts(root):
-        said |= {one for one in pattern.findall(_text(path)) if one != path.name}
+    for number, path in enumerate(_texts(root)):
+        text = _text(path)
+        if text is None or number >= MAX_FILES:
+            return  # what was not read may name each of them
+        said |= {one for one in pattern.findall(text) if one != path.name}
     used = {os.path.dirname(by_name[one]) for one in said}  # noqa: PTH120
     for base, name in by_name.items():
         if base not in said and os.path.dirname(name) in used:  # noqa: PTH120
@@ -103,12 +115,7 @@ def _unused_presets(root: Path, bundles: Iterable[Bundle]) -> Iterator[str]:
 
 
 def _texts(root: Path) -> Iterator[Path]:
-    """The files that may name a preset, hidden folders left out."""
-    number = 0
+    """The files that may name a preset, hidden folders left out but for those of CI and editors."""
     for folder, folders, names in os.walk(root):
-        folders[:] = sorted(one for one in folders if not one.startswith("."))
-        for name in sorted(names):
-            path = Path(folder, name)
-            if name.endswith(NAMING) and number < MAX_FILES:
-                number += 1
-                yield path
+        folders[:] = sorted(one for one in folders if not one.startswith(".") or one in NAMING_FOLDERS)
+        yield from (Path(folder, name) for name in sorted(names) if name.endswith(NAMING))

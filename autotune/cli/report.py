@@ -55,6 +55,8 @@ def _result(name: str, asked: OutlookRequest, given: Mapping[str, Any]) -> tuple
     """The verb whose result is asked for, and the result. Raises UsageError where there is none."""
     path = artefacts.resolve(name, Path.cwd())
     if given["verification"]:
+        if asked != NOTHING or given["price"] is not None:
+            raise UsageError("--at, --options and --price are about a diagnosis", where="--verification")
         verified = results.verification(path)
         if verified is None:
             raise UsageError("no verification of its changes is stored", where=name, to_do="Make one: autotune verify")

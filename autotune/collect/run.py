@@ -230,8 +230,11 @@ def _roots(words: command.PlannedCommand, cwd: Path) -> tuple[Path, ...]:
 def _watch(job: LaunchSpec, child: subprocess.Popen[bytes]) -> Collected | Interpreter:
     collected = _until_over(job, child)
     if job.request.keep_going and isinstance(collected, Collected) and collected.ended_by == "probe":
-        job.on_left(collected)
-        return replace(collected, exit_code=_end_of(child))
+        try:
+            job.on_left(collected)
+        finally:  # whatever becomes of the report, the training is the user's
+            code = _end_of(child)
+        return replace(collected, exit_code=code)
     return collected
 
 

@@ -17,11 +17,11 @@ def promise(report: Report, at: ProgressLine) -> Promise | None:
     promised = [one for one in expectations(report) if one.limit_ms is not None]
     if not promised:
         return None
-    shown_ms = _shown_ms(at, report.evidence)
+    shown_ms, paused_ms = _shown_ms(at, report.evidence), _paused_ms(report)
     met = [one for one in promised if shown_ms is not None and shown_ms <= (one.limit_ms or 0.0)]
     of = met[-1] if met else promised[0]
     return Promise(
-        result=_result(of, shown_ms),
+        result=_result(of, shown_ms, paused_ms),
         numbers=of.numbers,
         shown_ms=shown_ms,
         expected_ms=of.expected_ms,
@@ -35,10 +35,18 @@ def _shown_ms(at: ProgressLine, evidence: Evidence) -> float | None:
     return None if seconds is None else seconds * 1000
 
 
-def _result(of: Expectation, shown_ms: float | None) -> PromiseResult:
+def _paused_ms(report: Report) -> float:
+    """What saves and evaluations add to a step: an expectation leaves them out, the rate in a line may not."""
+    parts = report.step.breakdown_ms if report.step is not None else {}
+    return sum(parts.get(phase) or 0.0 for phase in ("checkpoint", "evaluation"))
+
+
+def _result(of: Expectation, shown_ms: float | None, paused_ms: float) -> PromiseResult:
     if shown_ms is None or shown_ms * FOREIGN < of.expected_ms or shown_ms > of.now_ms * FOREIGN:
         return "unknown"
     if shown_ms <= (of.limit_ms or 0.0):
         return "kept"
-    is_as_before = of.now_ms * (1 - MARGIN) <= shown_ms <= of.now_ms * DIFFERS
+    if shown_ms <= (of.limit_ms or 0.0) + paused_ms:
+        return "unknown"
+    is_as_before = of.now_ms * (1 - MARGIN) <= shown_ms <= of.now_ms * DIFFERS + paused_ms
     return "as_before" if is_as_before else "broken"

@@ -6,6 +6,8 @@ import gc
 import os
 import signal
 from collections.abc import Callable, Generator, Sequence
+from contextlib import suppress
+from io import BytesIO
 from typing import BinaryIO
 
 PIPE_BYTES = 1 << 20
@@ -32,7 +34,7 @@ def results(jobs: Sequence[Callable[[], bytes]], num_processes: int) -> Generato
     try:
         for number in range(num_processes):
             child, reader = _start(jobs[number::num_processes], readers)
-            children.append(child)
+            children += [child] if child else []
             readers.append(reader)
         for place in range(len(jobs)):
             yield _read(readers[place % num_processes])
@@ -40,15 +42,24 @@ def results(jobs: Sequence[Callable[[], bytes]], num_processes: int) -> Generato
         for reader in readers:
             reader.close()
         for child in children:
-            os.kill(child, signal.SIGKILL)
-            os.waitpid(child, 0)
+            with suppress(OSError):  # where the system reaps children itself, it is gone
+                os.kill(child, signal.SIGKILL)
+                os.waitpid(child, 0)
 
 
 def _start(jobs: Sequence[Callable[[], bytes]], others: Sequence[BinaryIO]) -> tuple[int, BinaryIO]:
-    """A process that does these jobs, and what it writes."""
-    reader, writer = os.pipe()
+    """A process that does these jobs, and what it writes; 0 and nothing where the system allows no more of them."""
+    try:
+        reader, writer = os.pipe()
+    except OSError:
+        return 0, BytesIO()
     _widen(writer)
-    child = os.fork()
+    try:
+        child = os.fork()
+    except OSError:
+        os.close(reader)
+        os.close(writer)
+        return 0, BytesIO()
     if child:
         os.close(writer)
         return child, os.fdopen(reader, "rb")
@@ -74,8 +85,9 @@ def _done(job: Callable[[], bytes]) -> bytes:
 
 
 def _read(reader: BinaryIO) -> bytes:
-    size = reader.read(SIZE_BYTES)
-    return reader.read(int.from_bytes(size, "big")) if len(size) == SIZE_BYTES else b""
+    size = int.from_bytes(reader.read(SIZE_BYTES), "big")
+    data = reader.read(size)
+    return data if len(data) == size else b""  # its process was killed meanwhile
 
 
 def _widen(pipe: int) -> None:

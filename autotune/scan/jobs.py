@@ -24,6 +24,8 @@ CPUS = frozenset(
     {"--cpus-per-task", "-c", "--cpus-per-gpu", "--exclusive", "--mem-per-cpu", "--cores-per-socket", "-n"}
 )
 TASKS = ("--ntasks-per-node", "--ntasks")
+SHARES = re.compile(r"task|cpu|core|thread|socket")
+"""What is in the names of other options that give processes or CPUs."""
 
 OTHERS = re.compile(rb"vllm|sglang|server|judge|reward_model", re.IGNORECASE)
 """Words of launch scripts whose other GPUs serve something else."""
@@ -41,7 +43,7 @@ def facts(launches: Sequence[Launch], library: Library) -> Iterator[Fact]:
         yield Fact("job.num_gpus", RUN, str(visible.value).count(",") + 1, (visible.location,))
     elif number is not None:
         yield Fact("job.num_gpus", RUN, number, (_place(asked, (*PER_NODE, *IN_ALL)),))
-    if number is not None and number > 1:
+    if number is not None and number > 1 and not any(map(SHARES.search, asked.keys() - CPUS - {*TASKS})):
         tasks = [text for name in TASKS if (text := asked.get(name, ("", None))[0])]
         is_one = all(text == "1" for text in tasks)
         yield Fact("job.lacks_cpus", RUN, is_one and not CPUS & asked.keys(), (_place(asked, (*PER_NODE, *IN_ALL)),))

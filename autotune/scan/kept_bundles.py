@@ -105,7 +105,7 @@ class KeptScan(Struct):
         kept = self.known.bundles.get(key)
         if kept is None or not self._is_valid(kept):
             kept = self._made_ahead(key)
-        if kept is None or not self._is_valid(kept):
+        if kept is None:
             start = process_time()
             made, kept = self._make(name, make, self._place)
             self.spent_s += process_time() - start
@@ -134,8 +134,11 @@ class KeptScan(Struct):
         return key in self.known.bundles and self.changed.isdisjoint(self.known.bundles[key].names)
 
     def _is_valid(self, kept: KeptBundle) -> bool:
-        is_alike = is_limited_alike(kept.before, self.library.followed, kept.followed)
-        return is_alike and self.changed.isdisjoint(kept.names)
+        return self._is_made_alike(kept) and self.changed.isdisjoint(kept.names)
+
+    def _is_made_alike(self, kept: KeptBundle) -> bool:
+        """Whether as many modules could be followed when it was made as now."""
+        return is_limited_alike(kept.before, self.library.followed, kept.followed)
 
     def _place(self, name: str) -> int:
         """The place of a name among all names of the project."""
@@ -177,7 +180,8 @@ class KeptScan(Struct):
                 self.spent_s += self.spent_s / max(self.num_made, 1)
                 self.num_made += 1
                 names, kept = msgpack.decode(data, type=tuple[list[str], KeptBundle])
-                return _moved(kept, list(map(self._place, names)))
+                moved = _moved(kept, list(map(self._place, names)))
+                return moved if self._is_made_alike(moved) else None
         return None
 
     def _restore(self, kept: KeptBundle) -> None:

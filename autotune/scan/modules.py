@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-import posixpath
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import partial, reduce
 
@@ -78,9 +77,8 @@ def _whole_facts(
     loops = [(view, one) for view, one in found if not one.is_hook]
     if loops:
         view, step = loops[0]
-        folder = f"{posixpath.dirname(views[0].file)}/".lstrip("/")
-        near = (library.files[one].data for one in library.named("python") if one.startswith(folder))
-        yield from run_words.facts(files, _of_no_names(library, near), view.place(step.backward or step.node))
+        others = _of_no_names(library, run_words.setting_files(library.root))
+        yield from run_words.facts(files, others, view.place(step.backward or step.node))
     elif found:
         view, step = found[0]
         others = _of_no_names(library, run_words.setting_files(library.root))

@@ -6,6 +6,7 @@ file of the run is enough for silence.
 
 from __future__ import annotations
 
+import itertools
 import os
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -59,7 +60,13 @@ LIGHTNING = re.compile(rb"^[ \t]*(?:from|import)[ \t]+(?:pytorch_lightning|light
 
 SETS_PRECISION = re.compile(rb"precision|" + LOWER_PRECISION.pattern, re.IGNORECASE)
 
-SETTING_FILES = (".py", ".yaml", ".yml", ".json", ".toml", ".sh", ".sbatch", ".slurm", ".gin")
+SETTING_FILES = (
+    *(".py", ".yaml", ".yml", ".json", ".jsonnet", ".toml", ".cfg", ".ini", ".gin"),
+    *(".sh", ".bash", ".sbatch", ".slurm", "Makefile"),
+)
+
+UNREAD = b"precision set_epoch"
+"""Stands for what was not read: it may say anything that is looked for."""
 
 MAX_FILES, MAX_BYTES = 3_000, 500_000
 """Files of a project that are searched for what may set the precision of a Trainer, and the most that one may have."""
@@ -82,16 +89,16 @@ def _wrapping() -> re.Pattern[bytes]:
     return re.compile(rf"^[ \t]*(?:from|import)[ \t]+(?:{packages})\b".encode(), re.MULTILINE)
 
 
-def facts(files: Mapping[str, bytes], near: Iterable[bytes], step: Location) -> Iterator[Fact]:
+def facts(files: Mapping[str, bytes], others: Iterable[bytes], step: Location) -> Iterator[Fact]:
     """Facts `code.names_no_lower_precision`, `code.has_heavy_model`, `code.never_restores_optimizer` and
     `code.never_sets_epoch` of a run that trains in a loop of its own; `step` is where this stands, `files` are what is
-    written in all files of the run, `near` what is in the files of its folder."""
+    written in all files of the run, `others` what is in those of the project."""
     texts = list(files.values())
     if any(_has(_wrapping(), one) for one in texts):
         return
     yield _heavy_model(texts, step)
     samplers = [place for name, text in files.items() for place in _shuffling_samplers(name, text)]
-    if samplers and not any(b"set_epoch" in one for one in (*texts, *near)):
+    if samplers and not any(b"set_epoch" in one for one in itertools.chain(texts, others)):
         yield Fact("code.never_sets_epoch", RUN, True, tuple(samplers))
     if any(_has(SAVES, one) for one in texts) and not any(_has(RESTORES, one) for one in texts):
         yield Fact("code.never_restores_optimizer", RUN, True, (step,))
@@ -124,9 +131,9 @@ def setting_files(root: Path) -> Iterator[bytes]:
         for name in (one for one in sorted(names) if one.endswith(SETTING_FILES)):
             number += 1
             if number > MAX_FILES:
-                yield b"precision"
+                yield UNREAD
                 return
             try:
                 yield reading.read(Path(folder, name), most_bytes=MAX_BYTES)
             except OSError:
-                continue
+                yield UNREAD

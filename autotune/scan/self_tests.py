@@ -7,7 +7,7 @@ import posixpath
 import re
 
 from autotune.pycode.reachability import is_main_guard
-from autotune.scan.library import Library
+from autotune.scan.library import ANYTHING, Library
 from autotune.scan.script.training_loops import BACKWARDS
 from autotune.syntax.python import Source, last_name
 
@@ -29,5 +29,6 @@ def _is_imported(library: Library, name: str) -> bool:
     pattern = re.compile(
         rb"^[ \t]*(?:from[ \t]+[\w.]*\b%b[ \t]+import|(?:from|import)[ \t].*\b%b\b)" % (module, module), re.M
     )
+    library.note_asked((ANYTHING,))  # any file may begin to import it
     others = (one for one in library.named("python") if one != name)
     return any(pattern.search(library.files[one].data) for one in others)

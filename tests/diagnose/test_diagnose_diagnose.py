@@ -13,7 +13,7 @@ from autotune import collect, machine
 from autotune.collect import artefacts, lock
 from autotune.diagnose import diagnose as api
 from autotune.diagnose import notes, outcome
-from autotune.errors import ScriptError
+from autotune.errors import ScriptError, UsageError
 from autotune.machine import FileSystem
 from autotune.model.evidence import RUN
 
@@ -202,3 +202,17 @@ def test_a_training_that_fails_after_its_report_is_an_error(kept_going):
     with pytest.raises(ScriptError, match="exit code 5, after the report") as raised:
         run(5)
     assert len(seen) == 1 and raised.value.status == 5
+
+
+@pytest.mark.train
+def test_a_report_that_cannot_be_printed_ends_no_training(kept_going, monkeypatch):
+    cwd, _, run = kept_going
+
+    def broken(*_, **__):
+        (cwd / "reported").touch()
+        raise UsageError("cannot be written")
+
+    monkeypatch.setattr(api, "build_report", broken)
+    with pytest.raises(UsageError):
+        run(0)
+    assert (cwd / "final.pt").exists()

@@ -62,3 +62,40 @@ def test_processes_end_with_the_results():
     results.close()
     with pytest.raises(ProcessLookupError):
         os.kill(child, 0)
+
+
+def test_where_the_system_allows_no_process_nothing_is_done_ahead(monkeypatch: pytest.MonkeyPatch):
+    def refused() -> int:
+        raise BlockingIOError
+
+    monkeypatch.setattr(os, "fork", refused)
+    assert list(ahead.results([partial(number, 1)] * 3, 2)) == [b"", b"", b""]
+
+
+def half() -> bytes:
+    os.write(WRITER, (100).to_bytes(ahead.SIZE_BYTES, "big") + b"half")
+    os.kill(os.getpid(), signal.SIGKILL)
+    return b"never"
+
+
+WRITER = 0
+
+
+def test_half_a_result_is_none(monkeypatch: pytest.MonkeyPatch):
+    pipe = os.pipe
+
+    def noted() -> tuple[int, int]:
+        global WRITER
+        reader, WRITER = pipe()
+        return reader, WRITER
+
+    monkeypatch.setattr(os, "pipe", noted)
+    assert list(ahead.results([half], 1)) == [b""]
+
+
+def test_children_that_the_system_reaps_are_no_error():
+    before = signal.signal(signal.SIGCHLD, signal.SIG_IGN)
+    try:
+        assert list(ahead.results([partial(number, one) for one in range(3)], 2)) == [b"0", b"1", b"2"]
+    finally:
+        signal.signal(signal.SIGCHLD, before)

@@ -264,12 +264,7 @@ for epoch in range(10):
         model(batch).backward()
         optimizer.step()
 """
-EPOCHS = """
-from torch.utils.data import DataLoader
-
-def begin(loader: DataLoader, epoch: int) -> None:
-    loader.sampler.set_epoch(epoch)
-"""
+EPOCHS = "def begin(sampler, epoch):\n    sampler.set_epoch(epoch)\n"
 
 
 @pytest.mark.parametrize(

@@ -62,16 +62,13 @@ class NeedlessWork:
         self.stop()
         self._gradients.conclude()
         self._second.conclude()
-        return {
-            "gradients": self._gradients.rows(),
-            "second_derivatives": self._second.rows(),
-            "float64": self._float64.row(),
-        }
+        found = {"gradients": self._gradients.rows(), "float64": self._float64.row()}
+        return {**found, "second_derivatives": self._second.rows()} if self._second.is_possible else found
 
     def choices(self, found: Row, rounds: int) -> list[Phase]:
         """Replays without what was found, in turns with those as the script is; a single round would tell nothing."""
         turns: list[Row] = [{"unused_gradients": False}] if found["gradients"] else []
-        turns += [{"second_derivatives": False}] if found["second_derivatives"] else []
+        turns += [{"second_derivatives": False}] if found.get("second_derivatives") else []
         turns = [{}, *turns] if turns else []
         # A recomputation runs where the replay's mode does not reach, and would find float64 again.
         recomputes = any(kind == "recompute" for kind, *_ in self._session.recorder.events)

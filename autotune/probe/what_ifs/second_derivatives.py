@@ -27,13 +27,17 @@ RETAIN, CREATE, INPUTS = 2, 3, 4
 
 
 class SecondDerivativeWatch:
-    """Watches whole steps from `start` to `stop`; `unused` are then the lines whose graphs nothing went back to."""
+    """Watches whole steps from `start` to `stop`; `unused` are then the lines whose graphs nothing went back to.
+
+    `is_possible`: this torch can be watched.
+    """
 
     def __init__(self, session: ProbeSession) -> None:
         self._session = session
         self._calls: dict[Key, int] = {}
         self._used: set[Key] = set()
         self._handles: list[Any] = []
+        self.is_possible = True
         self.unused: set[Key] = set()
 
     def start(self) -> Undo:
@@ -48,9 +52,11 @@ class SecondDerivativeWatch:
             return made
 
         leave = _entered(watched)
+        self.is_possible = leave is not None
 
         def stop() -> None:
-            leave()
+            if leave is not None:
+                leave()
             for handle in self._handles:
                 handle.remove()
             self._handles.clear()
@@ -92,7 +98,7 @@ def without(session: ProbeSession, unused: set[Key]) -> Undo:
             given = [*given[:RETAIN], True, False, *given[INPUTS:]]
         return run(*given, **named)
 
-    return _entered(changed)
+    return _entered(changed) or (lambda: None)
 
 
 def _key() -> Key:
@@ -116,17 +122,17 @@ def _leaves(given: list[Any]) -> list[Any]:
     return [leaf for leaf in leaves if hasattr(leaf, "grad")]
 
 
-def _entered(call: Callable[[Function, list[Any], Row], Any]) -> Undo:
+def _entered(call: Callable[[Function, list[Any], Row], Any]) -> Undo | None:
     """Let `call(run, given, named)` stand for what torch.autograd.grad and backward run, by whatever name they go.
 
-    Torch before 2.3 has no such function: then nothing is watched.
+    None with a torch before 2.3, which has no such function.
     """
     import torch
 
     autograd: Any = torch.autograd
     run = getattr(autograd, "_engine_run_backward", None)
     if run is None:
-        return lambda: None
+        return None
 
     def called(*given: Any, **named: Any) -> Any:
         if len(given) <= INPUTS:

@@ -41,7 +41,8 @@ def _items(report: Report) -> Iterator[Item]:
 def _speed(expected: expectation.Expectation) -> Item:
     numbers = ", ".join(map(str, expected.numbers))
     if expected.limit_ms is None:
-        return Item(f"at best {expected.expected} with {numbers}; no promise: {expected.why_not}", "Speed:")
+        best = "at best " if expected.basis == "bound" else ""
+        return Item(f"{best}{expected.expected} with {numbers}; no promise: {expected.why_not}", "Speed:")
     steps = f"after {expectation.STEPS} steps with {numbers}"
     return Item(f"{expected.expected} {steps}; slower than {expected.limit}: run autotune diagnose again", "Speed:")
 

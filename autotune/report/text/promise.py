@@ -33,4 +33,7 @@ def sentence(found: Promise) -> str:
     if found.result == "as_before":
         absent = "They are not in that job, or without effect: then run autotune diagnose again."
         return f"Not faster than before {numbers}: {shown} ({expected}). {absent}"
+    if found.limit_ms < found.shown_ms <= found.now_ms:
+        paused = "saves and evaluations, which are not in what is expected, may take the rest"
+        return f"Whether it is as fast as expected after {numbers} is unknown: {shown} ({expected}); {paused}."
     return f"The line is of another run, or its bar counts something else: {shown} ({expected})."

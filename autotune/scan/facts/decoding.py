@@ -24,6 +24,11 @@ DECODERS = (
 FOLDERS = frozenset({"ImageFolder", "ImageNet", "DatasetFolder", "CocoDetection", "Places365", "Food101", "Kinetics"})
 """Datasets of torchvision whose items are files."""
 
+IN_MEMORY = frozenset(
+    {"MNIST", "FashionMNIST", "KMNIST", "QMNIST", "EMNIST", "CIFAR10", "CIFAR100", "SVHN", "STL10", "USPS", "FakeData"}
+)
+"""Datasets of torchvision whose items are read at once; of others nothing is known."""
+
 
 def facts(script: ScriptAnalysis) -> Iterator[Fact]:
     """Fact `loader.decodes_files`, of each loader whose dataset is of torchvision or of the script's own."""
@@ -40,7 +45,8 @@ def _decodes(view: ScriptView, node: ast.AST) -> bool | None:
         return None
     name = full_name(view.index, node.func) or ""
     if name.startswith("torchvision.datasets."):
-        return name.rpartition(".")[2] in FOLDERS
+        last = name.rpartition(".")[2]
+        return last in FOLDERS if last in FOLDERS | IN_MEMORY else None
     class_ = called_class(view.index, node.func)
     if class_ is None:
         return None

@@ -12,7 +12,7 @@ from autotune.pycode.names import full_name, package_and_name
 from autotune.pycode.origins import origins
 from autotune.pycode.script_view import ScriptView
 from autotune.scan.script.analysis import ScriptAnalysis
-from autotune.scan.script.loaders import dataset_argument
+from autotune.scan.script.loaders import LoaderCall, dataset_argument
 from autotune.syntax.python import last_name
 
 SPLITS = re.compile(r"worker|rank|world|shard|split|replica|islice|num_parts|node", re.IGNORECASE)
@@ -31,7 +31,16 @@ def facts(script: ScriptAnalysis) -> Iterator[Fact]:
         )
         if classes and None not in classes:
             repeats = not any(_may_split(script.view, one) for one in classes if one is not None)
+            if repeats and _may_be_split_elsewhere(script, loader):
+                continue
             yield Fact("loader.repeats_stream", loader.subject, repeats, (loader.call.location,))
+
+
+def _may_be_split_elsewhere(script: ScriptAnalysis, loader: LoaderCall) -> bool:
+    """Whether workers may get their parts outside of the class: by worker_init_fn, or in a function of the script."""
+    keywords = {one.arg for one in loader.node.keywords} if isinstance(loader.node, ast.Call) else set()
+    asks = any(last_name(call.func) == "get_worker_info" for call in script.view.index.calls)
+    return asks or None in keywords or "worker_init_fn" in keywords
 
 
 def _stream(view: ScriptView, node: ast.AST) -> ast.ClassDef | None:
@@ -47,7 +56,7 @@ def _stream(view: ScriptView, node: ast.AST) -> ast.ClassDef | None:
 
 
 def _may_split(view: ScriptView, class_: ast.ClassDef) -> bool:
-    """Whether its code, or what it is called with, names workers or random draws."""
+    """Whether its code names workers or random draws."""
     for one in with_bases(view.index, class_):
         named = {last_name(node) for node in ast.walk(one)} | {
             node.arg for node in ast.walk(one) if isinstance(node, ast.arg)

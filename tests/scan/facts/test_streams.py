@@ -24,6 +24,8 @@ for x in DataLoader({dataset}):
         ("yield from self.rows[get_worker_info().id :: 2]", "Rows()", False),
         ("yield from self.rows[self.rank :: 8]", "Rows()", False),
         ("yield random.choice(self.rows)", "Rows()", False),
+        ("yield from self.rows", "Rows(), worker_init_fn=split", None),
+        ("yield from self.rows", "Rows(), **options", None),
         ("yield from self.rows", "other", None),
         ("yield from self.rows", "[Rows()]", None),
     ],
@@ -184,3 +186,15 @@ def test_logs_that_each_step_reduces(training: str, number: int) -> None:
 def test_variables_for_debugging(code: str, value: str) -> None:
     loop = "for x in loader:\n    model(x).backward()\n    optimizer.step()\n"
     assert facts(scan(f"import os\n{code}\n{loop}"))["code.debug_variables"] == value
+
+
+def test_a_stream_may_be_split_in_another_function() -> None:
+    text = (
+        STREAM.format(body="yield from part(self.rows)", dataset="Rows()")
+        + """
+def part(rows):
+    info = get_worker_info()
+    return rows[info.id :: info.num_workers]
+"""
+    )
+    assert "loader.repeats_stream" not in facts(scan(text))
