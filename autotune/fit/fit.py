@@ -81,7 +81,7 @@ def fit(options: FitOptions, show: Show, *, cwd: Path, environ: Mapping[str, str
         return Fitted(
             command, "fake steps", (), options.num_devices, options.sharding, _steps(options), seconds, (), why, to_do
         )
-    answers = tuple(_answer(card, record, options) for card in options.cards)
+    answers = tuple(answer(card, record, options) for card in options.cards)
     notes = tuple(_notes(record, options, root))
     return Fitted(
         command, "fake steps", answers, options.num_devices, options.sharding, _steps(options), seconds, notes
@@ -147,12 +147,19 @@ def _relative(path: str, root: Path) -> str:
     return path.removeprefix(f"{root}{os.sep}")
 
 
-def _answer(card: Device, record: FitRecord, options: FitOptions) -> CardAnswer:
+def answer(card: Device, record: FitRecord, options: FitOptions) -> CardAnswer:
+    """What the recorded steps need of `card`: those of the sizes that were asked for, and the largest micro-batch."""
     shards = Shards(options.num_devices, options.sharding) if options.sharding is not None else None
     steps = _by_size(record)
     asked = [step for step in steps if _is_asked(step, record, options)]
     rows = tuple(_row(card, of_step(step, record, card, shards), step, options) for step in asked)
-    return _card(card, rows, largest_micro_batch(steps, record, card, shards), options)
+    of_length = [step for step in steps if step.length == _length_of_largest(record, options)]
+    return _card(card, rows, largest_micro_batch(of_length, record, card, shards), options)
+
+
+def _length_of_largest(record: FitRecord, options: FitOptions) -> int | None:
+    """The length that the largest micro-batch is of: the longest one asked for, else the script's own."""
+    return max(options.lengths) if options.lengths else record.steps[0].length
 
 
 def _answer_of_needs(card: Device, needs: list[MemoryNeed], options: FitOptions) -> CardAnswer:
@@ -221,5 +228,7 @@ def _notes(record: FitRecord, options: FitOptions, root: Path) -> Iterator[str]:
     lengths = {step.length for step in record.steps}
     if missing := [length for length in options.lengths if length not in lengths]:
         yield f"sequences of {', '.join(map(str, missing))} were not tried: the batch has no such dimension"
+    if len(options.lengths) > 1:
+        yield f"the largest micro-batch is that of sequences of {max(options.lengths)}"
     if record.steps[0].length is not None and not options.lengths:
         yield f"sequences are {record.steps[0].length} long, as in the first batch; longer ones take more (--length)"
