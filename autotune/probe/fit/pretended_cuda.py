@@ -58,8 +58,11 @@ class _Properties:
         self.gcnArchName = ""
 
 
-def install(patches: Patches, name: str, memory: int, capability: tuple[int, int]) -> None:
-    """Pretend one card of `name`, with `memory` bytes, from here on."""
+def install(patches: Patches, name: str, memory: int, capability: tuple[int, int]) -> set[str]:
+    """Pretend one card of `name`, with `memory` bytes, from here on.
+
+    The result is a set that gets the types which autocast for CUDA is asked for.
+    """
     import torch
 
     cuda: Any = torch.cuda
@@ -94,12 +97,14 @@ def install(patches: Patches, name: str, memory: int, capability: tuple[int, int
             patches.set(cuda, key, functools.partial(_answer, value))
     for key in ("Stream", "Event"):
         patches.set(cuda, key, _Stream)
-    _install_autocast(patches)
+    asked: set[str] = set()
+    _install_autocast(patches, asked)
     _install_optimizers(patches)
     _install_rest(patches)
     mode = _devices_mode()
     mode.__enter__()
     patches.on_restore(lambda: mode.__exit__(None, None, None))
+    return asked
 
 
 def _answer(value: Any, *args: Any, **kwargs: Any) -> Any:
@@ -171,10 +176,11 @@ def _copied(func: Any, args: Any) -> Any:
     return made
 
 
-def _install_autocast(patches: Patches) -> None:
+def _install_autocast(patches: Patches, asked: set[str]) -> None:
     """Autocast for CUDA becomes that of the host, which fit/cuda_operators.py gives CUDA's lists of operators.
 
-    fp16 becomes bf16, which is as large: older releases of torch know no other type on the host.
+    fp16 becomes bf16, which is as large: older releases of torch know no other type on the host. `asked` gets the type
+    that the script wanted.
     """
     import torch
 
@@ -184,6 +190,8 @@ def _install_autocast(patches: Patches) -> None:
     @functools.wraps(init)
     def __init__(self: Any, device_type: str, dtype: Any = None, *args: Any, **kwargs: Any) -> None:
         if device_type == "cuda":
+            if kwargs.get("enabled", args[0] if args else True):
+                asked.add(str(dtype or torch.get_autocast_dtype("cuda")).removeprefix("torch."))
             device_type, dtype = "cpu", torch.bfloat16
         init(self, device_type, dtype, *args, **kwargs)
 
