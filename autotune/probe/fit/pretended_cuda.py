@@ -20,7 +20,7 @@ _CUDA = re.compile(r"cuda(:\d+)?")
 
 
 class _Stream:
-    """Stands for torch.cuda.Stream and Event: everything is done at once."""
+    """Stands for torch.cuda.Stream, Event and device: there is one device, on which everything is done at once."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         self.cuda_stream = 0
@@ -95,7 +95,7 @@ def install(patches: Patches, name: str, memory: int, capability: tuple[int, int
     for key, value in answers.items():
         if hasattr(cuda, key):
             patches.set(cuda, key, functools.partial(_answer, value))
-    for key in ("Stream", "Event"):
+    for key in ("Stream", "Event", "device"):
         patches.set(cuda, key, _Stream)
     asked: set[str] = set()
     _install_autocast(patches, asked)
@@ -129,17 +129,28 @@ def _devices_mode() -> Any:
             if func is torch.Tensor.__deepcopy__:
                 return _copied(func, args)
             if func is torch.device:  # the script may ask which kind it is
-                return func(*args, **(kwargs or {}))
+                is_number = not kwargs and len(args) == 1 and type(args[0]) is int
+                return func("cuda", args[0]) if is_number else func(*args, **(kwargs or {}))
             args = tuple(map(_on_host, args))
-            kwargs = {key: _on_host(value) for key, value in (kwargs or {}).items()}
+            if func is torch.Tensor.to:
+                args = (args[0], *_first_on_host(args[1:]))
+            kwargs = {key: _on_host(value, is_device=key == "device") for key, value in (kwargs or {}).items()}
             return func(*args, **kwargs)
 
     return Devices()
 
 
-def _on_host(value: Any) -> Any:
+def _first_on_host(args: tuple[Any, ...]) -> tuple[Any, ...]:
+    """The arguments of `to`, whose first one may be a device."""
+    return (_on_host(args[0], is_device=True), *args[1:]) if args else args
+
+
+def _on_host(value: Any, is_device: bool = False) -> Any:
+    """The host where `value` is a card; a whole number is one where a device is meant."""
     import torch
 
+    if is_device and type(value) is int:
+        return "cpu"
     if isinstance(value, torch.device):
         return torch.device("cpu") if value.type == "cuda" else value
     return "cpu" if type(value) is str and _CUDA.fullmatch(value) else value
@@ -226,6 +237,15 @@ def _install_rest(patches: Patches) -> None:
     import torch
 
     patches.set(torch, "compile", _not_compiled)
+    patches.set(torch, "Generator", _generator_of_host(torch.Generator))
+    move = torch.nn.Module.to
+
+    @functools.wraps(move)
+    def to(self: Any, *args: Any, **kwargs: Any) -> Any:
+        kwargs = {key: _on_host(value, is_device=key == "device") for key, value in kwargs.items()}
+        return move(self, *_first_on_host(args), **kwargs)
+
+    patches.set(torch.nn.Module, "to", to)
     loader = torch.utils.data.DataLoader
     init = loader.__init__
 
@@ -236,6 +256,20 @@ def _install_rest(patches: Patches) -> None:
         self.pin_memory = False
 
     patches.set(loader, "__init__", __init__)
+
+
+def _generator_of_host(kind: Any) -> Any:
+    """torch.Generator, which makes one of the host for any device."""
+
+    class Kind(type):
+        def __instancecheck__(cls, instance: Any) -> bool:
+            return isinstance(instance, kind)
+
+    class Generator(metaclass=Kind):
+        def __new__(cls, device: Any = "cpu") -> Any:
+            return kind(_on_host(device, is_device=True))
+
+    return Generator
 
 
 def _not_compiled(model: Any = None, **options: Any) -> Function | Any:
