@@ -32,6 +32,8 @@ from autotune.model.fitted import CardAnswer, CardFit, Fitted, FitVerdict, Memor
 from autotune.model.outlook import ValueRange
 from autotune.model.recording import FitRecord, FitStep, Recording
 
+ZERO = (Sharding.ZERO_1, Sharding.ZERO_2, Sharding.ZERO_3)
+
 MOST_PLACES = 3
 """So many places of made-up values are named."""
 
@@ -234,6 +236,8 @@ def _steps(options: FitOptions) -> int:
 def notes(recording: Recording, record: FitRecord, options: FitOptions, root: Path) -> Iterator[str]:
     """What the answer rests on that the user may know better."""
     yield from _notes_of_cards(record, options.cards)
+    if options.sharding in ZERO:
+        yield "the fp32 weights and the fp32 optimizer state that DeepSpeed keeps of a 16-bit model are not counted"
     yield from _notes_of_values(record, root)
     yield from _notes_of_sizes(recording, record, options, root)
 

@@ -11,7 +11,7 @@ from msgspec.structs import replace
 
 from autotune.catalogue.devices import asked
 from autotune.fit.fit import FitOptions, answer, notes
-from autotune.model.fitted import FitVerdict
+from autotune.model.fitted import FitVerdict, Sharding
 from autotune.model.recording import FitBreak, MadeUpValue
 
 A100, T4, H100 = map(asked, ("a100-80", "t4", "h100-80"))
@@ -76,3 +76,8 @@ def test_a_size_that_was_not_reached_has_the_reason_of_the_script():
     assert note.startswith("sequences of 9 were not tried: train.py:3") and "ZeroDivisionError" in note
     (note,) = said(record(step(length=None)), batches=(9,))
     assert "DataLoader" in note
+
+
+@pytest.mark.parametrize(("kind", "is_said"), [(Sharding.ZERO_1, True), (Sharding.FSDP, False), (None, False)])
+def test_what_deepspeed_keeps_beside_a_16_bit_model_is_said(kind, is_said):
+    assert any("DeepSpeed" in note for note in said(record(step()), sharding=kind)) is is_said
