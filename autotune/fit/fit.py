@@ -34,8 +34,8 @@ from autotune.model.recording import FitRecord, FitStep, Recording
 
 ZERO = (Sharding.ZERO_1, Sharding.ZERO_2, Sharding.ZERO_3)
 
-MOST_PLACES = 3
-"""So many places of made-up values are named."""
+MOST_NAMED = 3
+"""So many cards, and places of made-up values, are named; the others are counted."""
 
 WHOLE_NUMBER = "1"
 """What a line that reads a whole number of a tensor gets."""
@@ -246,21 +246,26 @@ def _notes_of_cards(record: FitRecord, cards: Sequence[Device]) -> Iterator[str]
     """The script was told of the first card alone."""
     if others := [card.title for card in cards if card.capability != cards[0].capability]:
         what = "the compute capability differs, and a script that asks for it may take another way there"
-        yield f"planned as on {cards[0].title}: of {', '.join(others)} {what} (--on with one card)"
+        yield f"planned as on {cards[0].title}: of {_some(others)} {what} (--on with one card)"
     if without := [card.title for card in cards if any(_lacks_bf16(card, step) for step in record.steps)]:
-        yield f"the step works in bf16, which {', '.join(without)} cannot: nothing is said to fit there"
+        yield f"the step works in bf16, which {_some(without)} cannot: nothing is said to fit there"
+
+
+def _some(titles: list[str]) -> str:
+    more = f" and {len(titles) - MOST_NAMED} more" if len(titles) > MOST_NAMED else ""
+    return f"{', '.join(titles[:MOST_NAMED])}{more}"
 
 
 def _notes_of_values(record: FitRecord, root: Path) -> Iterator[str]:
     """The first places that got a made-up value, whole numbers before others, and how many more there are."""
     found = sorted(record.made_up, key=lambda one: one.value != WHOLE_NUMBER)
-    for made_up in found[:MOST_PLACES]:
+    for made_up in found[:MOST_NAMED]:
         place = f"{_relative(made_up.file, root)}:{made_up.line}"
         text = f"{place} reads a value that only data can say; it got {made_up.value}"
         if made_up.value == WHOLE_NUMBER:
             text += ": sizes that depend on it are taken as 1, and the need may be larger"
         yield text
-    if more := found[MOST_PLACES:]:
+    if more := found[MOST_NAMED:]:
         whole = sum(one.value == WHOLE_NUMBER for one in more)
         of_them = f", {whole} of them a whole number that is taken as 1" if whole else ""
         yield f"{len(more)} more places read a value that only data can say{of_them}"

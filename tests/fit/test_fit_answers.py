@@ -54,6 +54,8 @@ def said(found, *cards, recording=NO_ERROR, **given):
 def test_cards_that_the_script_was_not_told_of_are_named():
     (note, *_) = said(record(step()), A100, T4, A100, H100)
     assert note.startswith(f"planned as on {A100.title}: of {T4.title}, {H100.title} the compute capability differs")
+    (note, *_) = said(record(step()), A100, T4, H100, T4, H100)
+    assert f"{H100.title}, {T4.title} and 1 more the compute" in note
     assert not any("planned as on" in note for note in said(record(step()), A100, asked("a100-40")))
 
 

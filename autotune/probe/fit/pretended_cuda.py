@@ -197,12 +197,14 @@ def _install_autocast(patches: Patches, asked: set[str]) -> None:
 
     kind = torch.amp.autocast_mode.autocast
     init = kind.__init__
+    of_kind = getattr(torch, "get_autocast_dtype", None)  # from torch 2.4 on
+    default = functools.partial(of_kind, "cuda") if of_kind is not None else torch.get_autocast_gpu_dtype
 
     @functools.wraps(init)
     def __init__(self: Any, device_type: str, dtype: Any = None, *args: Any, **kwargs: Any) -> None:
         if device_type == "cuda":
             if kwargs.get("enabled", args[0] if args else True):
-                asked.add(str(dtype or torch.get_autocast_dtype("cuda")).removeprefix("torch."))
+                asked.add(str(dtype or default()).removeprefix("torch."))
             device_type, dtype = "cpu", torch.bfloat16
         init(self, device_type, dtype, *args, **kwargs)
 

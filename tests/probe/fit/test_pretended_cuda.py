@@ -105,3 +105,13 @@ def test_torch_is_as_it_was_afterwards():
     patches.restore()
     assert (torch.cuda.is_available, torch.compile, torch.amp.autocast_mode.autocast.__init__) == before
     assert torch.zeros(1, device="cpu").device.type == "cpu"
+
+
+def test_the_types_that_autocast_was_asked_for_are_kept():
+    patches = Patches()
+    asked = pretended_cuda.install(patches, "T4", 2**30, (7, 5))
+    with torch.autocast("cuda", enabled=False), torch.autocast("cuda", torch.float32, False):
+        assert asked == set()
+    with torch.autocast("cuda"), torch.autocast("cuda", dtype=torch.bfloat16):
+        assert asked == {"float16", "bfloat16"}
+    patches.restore()
