@@ -13,7 +13,8 @@ from __future__ import annotations
 
 EXIT_CODES = {
     0: "success, or nothing to report",
-    1: "`check`: a finding at or above --fail-on, or a limit that is not met; `verify`: --require-speedup is not met",
+    1: "`check`: a finding at or above --fail-on, or a limit that is not met; `verify`: --require-speedup is not met; "
+    "`fit`: nothing surely fits",
     2: "wrong usage, configuration, rule file or Recording; or another measurement runs",
     3: "the script failed, or reached no optimizer step",
     4: "a bug of autotune: report it",

@@ -62,15 +62,18 @@ def devices() -> Mapping[str, Device]:
     return {name: convert({**row, "name": name}, Device) for name, row in rows.items()}
 
 
-def asked(name: str) -> Device:
-    """The card that a user calls `name` (a100-80, 4090, H100). Raises UsageError for one that is not listed."""
+def asked(name: str, where: str = "--on") -> Device:
+    """The card that a user calls `name` (a100-80, 4090, H100), in the option or file `where`.
+
+    Raises UsageError for one that is not listed.
+    """
     plain = _plain(name)
     known = {_plain(word): one for one in devices().values() for word in (one.name, *one.ask)}
     if plain not in known:
         near = get_close_matches(plain, known, n=1)
         guess = f"Did you mean {known[near[0]].name}? " if near else ""
         listed = ", ".join(devices())
-        raise UsageError(f"the card {name!r} is not known", where="--on", to_do=f"{guess}Known are {listed}.")
+        raise UsageError(f"the card {name!r} is not known", where=where, to_do=f"{guess}Known are {listed}.")
     return known[plain]
 
 

@@ -9,6 +9,7 @@ from msgspec import Struct
 from autotune.diagnose import diagnose
 from autotune.errors import UsageError
 from autotune.fit.memory_need import CONTEXT
+from autotune.model.evidence import RUN
 from autotune.model.fitted import MemoryNeed
 from autotune.model.outlook import MemoryBudget
 from autotune.predict import memory_budget as names
@@ -24,12 +25,19 @@ class MeasuredBudget(Struct, frozen=True):
     notes: tuple[str, ...]
 
 
+TO_DO = "Give the script instead of --load."
+
+
 def read(name: str, cwd: Path) -> MeasuredBudget:
-    """The memory budget of the stored run `name`. Raises UsageError where it has none."""
+    """The memory budget of the stored run `name`. Raises UsageError where it has none, or is of several processes."""
     report = diagnose.load(name, cwd=cwd)
     memory = report.outlook.memory
     if memory is None or memory.of(names.WEIGHTS) is None:
-        raise UsageError("this run has no memory budget: its model or its peak is unknown", where=name)
+        raise UsageError("this run has no memory budget: its model or its peak is unknown", where=name, to_do=TO_DO)
+    world = report.evidence.lookup(RUN, "run.world_size")
+    if report.run.num_processes > 1 or (type(world) is int and world > 1):
+        what = "this run had several processes: what each card shares with others is unknown"
+        raise UsageError(what, where=name, to_do=TO_DO)
     value = report.evidence.lookup(TRAIN, "loader.batch_size")
     samples = value if type(value) is int else None
     where = "the GPU" if memory.on_device else "the host: libraries and data that stay there are in it"
@@ -40,15 +48,22 @@ def read(name: str, cwd: Path) -> MeasuredBudget:
 def need(found: MeasuredBudget, samples: int | None) -> MemoryNeed:
     """What a micro-batch of `samples` needs. Activations and the rest grow in step with it, or not at all.
 
-    The lower end has the smaller of the two and what is known, the upper end the larger one, and the whole peak.
+    The lower end has the smaller of the two and what is known, the upper end the larger one, and the whole peak. Parts
+    are those of the measured micro-batch alone. Raises UsageError where there is nothing to scale.
     """
     memory = found.memory
-    known = {
-        name: memory.of(name) or 0 for name in (names.WEIGHTS, names.GRADIENTS, names.OPTIMIZER, names.ACTIVATIONS)
-    }
-    fixed = sum(known.values()) - known[names.ACTIVATIONS]
+    every = (names.WEIGHTS, names.GRADIENTS, names.OPTIMIZER, names.ACTIVATIONS)
+    known = {name: size for name in every if (size := memory.of(name)) is not None}
+    activations = known.get(names.ACTIVATIONS)
+    fixed = sum(known.values()) - (activations or 0)
     rest = memory.peak_bytes - fixed
+    if activations is None or rest < 0:
+        what = "what activations took at the measured peak is unknown: its known parts do not leave a rest"
+        raise UsageError(what, where="--load", to_do=TO_DO)
+    if samples is not None and found.samples is None:
+        what = "the micro-batch of the stored run is unknown, so its peak cannot be scaled to another"
+        raise UsageError(what, where="--batch", to_do=f"Leave --batch out, or: {TO_DO}")
     factor = samples / found.samples if samples and found.samples else 1.0
-    low = fixed + known[names.ACTIVATIONS] * min(1.0, factor) * (1.0 if memory.on_device else 0.0)
-    high = fixed + rest * max(1.0, factor)
-    return MemoryNeed(samples, None, int(low) + CONTEXT[0], int(high) + CONTEXT[1], known)
+    low = int(fixed + activations * min(1.0, factor) * (1.0 if memory.on_device else 0.0))
+    high = max(low, int(fixed + rest * max(1.0, factor)))
+    return MemoryNeed(samples, None, low + CONTEXT[0], high + CONTEXT[1], known if factor == 1.0 else {})

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import nullcontext
 from pathlib import Path
 
@@ -32,7 +32,18 @@ from autotune.model.fitted import CardAnswer, CardFit, Fitted, FitVerdict, Memor
 from autotune.model.outlook import ValueRange
 from autotune.model.recording import FitRecord, FitStep, Recording
 
+ZERO = (Sharding.ZERO_1, Sharding.ZERO_2, Sharding.ZERO_3)
+
+MOST_NAMED = 3
+"""So many cards, and places of made-up values, are named; the others are counted."""
+
+WHOLE_NUMBER = "1"
+"""What a line that reads a whole number of a tensor gets."""
+
 Show = Callable[[progress.Status], None]
+
+NO_GPU = {"CUDA_VISIBLE_DEVICES": ""}
+"""For the script's process: whatever asks CUDA itself finds no card, and touches none."""
 
 STEPS_WITHOUT_LENGTH = 1000
 """Times and prices are of so many steps where the length of the run was not told."""
@@ -81,11 +92,9 @@ def fit(options: FitOptions, show: Show, *, cwd: Path, environ: Mapping[str, str
         return Fitted(
             command, "fake steps", (), options.num_devices, options.sharding, _steps(options), seconds, (), why, to_do
         )
-    answers = tuple(_answer(card, record, options) for card in options.cards)
-    notes = tuple(_notes(record, options, root))
-    return Fitted(
-        command, "fake steps", answers, options.num_devices, options.sharding, _steps(options), seconds, notes
-    )
+    answers = tuple(answer(card, record, options) for card in options.cards)
+    told = tuple(notes(recording, record, options, root))
+    return Fitted(command, "fake steps", answers, options.num_devices, options.sharding, _steps(options), seconds, told)
 
 
 def load(name: str, options: FitOptions, *, cwd: Path) -> Fitted:
@@ -114,6 +123,7 @@ def load(name: str, options: FitOptions, *, cwd: Path) -> Fitted:
 def _collect(options: FitOptions, show: Show, cwd: Path, environ: Mapping[str, str]) -> tuple[collect.Collected, Path]:
     python, _ = machine.find_python(options.words, options.python, environ, cwd)
     command = collect.plan_command(options.words, python, cwd, environ)
+    command = replace(command, variables={**command.variables, **NO_GPU})
     root = artefacts.command_root(cwd, command.script)
     stale_runs.remove_leftovers(root)
     first = options.cards[0]
@@ -147,12 +157,21 @@ def _relative(path: str, root: Path) -> str:
     return path.removeprefix(f"{root}{os.sep}")
 
 
-def _answer(card: Device, record: FitRecord, options: FitOptions) -> CardAnswer:
+def answer(card: Device, record: FitRecord, options: FitOptions) -> CardAnswer:
+    """What the recorded steps need of `card`: those of the sizes that were asked for, and the largest micro-batch."""
     shards = Shards(options.num_devices, options.sharding) if options.sharding is not None else None
     steps = _by_size(record)
     asked = [step for step in steps if _is_asked(step, record, options)]
     rows = tuple(_row(card, of_step(step, record, card, shards), step, options) for step in asked)
-    return _card(card, rows, largest_micro_batch(steps, record, card, shards), options)
+    of_length = [step for step in steps if step.length == _length_of_largest(record, options)]
+    is_known = not any(_lacks_bf16(card, step) for step in of_length)
+    largest = largest_micro_batch(of_length, record, card, shards) if is_known else None
+    return _card(card, rows, largest, options)
+
+
+def _length_of_largest(record: FitRecord, options: FitOptions) -> int | None:
+    """The length that the largest micro-batch is of: the longest one asked for, else the script's own."""
+    return max(options.lengths) if options.lengths else record.steps[0].length
 
 
 def _answer_of_needs(card: Device, needs: list[MemoryNeed], options: FitOptions) -> CardAnswer:
@@ -188,7 +207,7 @@ def _is_asked(step: FitStep, record: FitRecord, options: FitOptions) -> bool:
 def _row(card: Device, need: MemoryNeed, step: FitStep | None, options: FitOptions) -> CardFit:
     limit = card.memory_bytes
     verdict = FitVerdict.TOO_CLOSE
-    if need.high <= limit:
+    if need.high <= limit and not (step is not None and _lacks_bf16(card, step)):
         verdict = FitVerdict.FITS
     elif need.low > limit:
         verdict = FitVerdict.DOES_NOT_FIT
@@ -201,6 +220,11 @@ def _row(card: Device, need: MemoryNeed, step: FitStep | None, options: FitOptio
     return CardFit(need, verdict, limit - need.high, time_of_step, run, usd)
 
 
+def _lacks_bf16(card: Device, step: FitStep) -> bool:
+    """Whether the step works in bf16 and `card` has no such products: what it would do there is unknown."""
+    return card.bf16 is None and any(kind == "bfloat16" for _, _, kind, _ in step.work)
+
+
 def _times(value: ValueRange | None, factor: float) -> ValueRange | None:
     return None if value is None else ValueRange(value.low * factor, value.high * factor, value.basis)
 
@@ -209,17 +233,56 @@ def _steps(options: FitOptions) -> int:
     return options.run_steps or STEPS_WITHOUT_LENGTH
 
 
-def _notes(record: FitRecord, options: FitOptions, root: Path) -> Iterator[str]:
+def notes(recording: Recording, record: FitRecord, options: FitOptions, root: Path) -> Iterator[str]:
     """What the answer rests on that the user may know better."""
-    for made_up in record.made_up[:3]:
+    yield from _notes_of_cards(record, options.cards)
+    if options.sharding in ZERO:
+        yield "the fp32 weights and the fp32 optimizer state that DeepSpeed keeps of a 16-bit model are not counted"
+    yield from _notes_of_values(record, root)
+    yield from _notes_of_sizes(recording, record, options, root)
+
+
+def _notes_of_cards(record: FitRecord, cards: Sequence[Device]) -> Iterator[str]:
+    """The script was told of the first card alone."""
+    if others := [card.title for card in cards if card.capability != cards[0].capability]:
+        what = "the compute capability differs, and a script that asks for it may take another way there"
+        yield f"planned as on {cards[0].title}: of {_some(others)} {what} (--on with one card)"
+    if without := [card.title for card in cards if any(_lacks_bf16(card, step) for step in record.steps)]:
+        yield f"the step works in bf16, which {_some(without)} cannot: nothing is said to fit there"
+
+
+def _some(titles: list[str]) -> str:
+    more = f" and {len(titles) - MOST_NAMED} more" if len(titles) > MOST_NAMED else ""
+    return f"{', '.join(titles[:MOST_NAMED])}{more}"
+
+
+def _notes_of_values(record: FitRecord, root: Path) -> Iterator[str]:
+    """The first places that got a made-up value, whole numbers before others, and how many more there are."""
+    found = sorted(record.made_up, key=lambda one: one.value != WHOLE_NUMBER)
+    for made_up in found[:MOST_NAMED]:
         place = f"{_relative(made_up.file, root)}:{made_up.line}"
-        yield f"{place} reads a value that only data can say; it got {made_up.value}"
+        text = f"{place} reads a value that only data can say; it got {made_up.value}"
+        if made_up.value == WHOLE_NUMBER:
+            text += ": sizes that depend on it are taken as 1, and the need may be larger"
+        yield text
+    if more := found[MOST_NAMED:]:
+        whole = sum(one.value == WHOLE_NUMBER for one in more)
+        of_them = f", {whole} of them a whole number that is taken as 1" if whole else ""
+        yield f"{len(more)} more places read a value that only data can say{of_them}"
+
+
+def _notes_of_sizes(recording: Recording, record: FitRecord, options: FitOptions, root: Path) -> Iterator[str]:
+    """Which sizes were not reached and why, and whose length the answer is of."""
+    ended = f": {_broken(recording, record, root)[0]}" if recording.error is not None or record.breaks else ""
     seen = {step.samples for step in record.steps}
     if missing := [size for size in options.batches if size not in seen]:
-        sizes = ", ".join(map(str, missing))
-        yield f"micro-batches of {sizes} were not tried: the batch does not come from a DataLoader that can be asked"
+        why = ended or ": the batch does not come from a DataLoader that can be asked"
+        yield f"micro-batches of {', '.join(map(str, missing))} were not tried{why}"
     lengths = {step.length for step in record.steps}
     if missing := [length for length in options.lengths if length not in lengths]:
-        yield f"sequences of {', '.join(map(str, missing))} were not tried: the batch has no such dimension"
+        why = ended or ": the batch has no such dimension"
+        yield f"sequences of {', '.join(map(str, missing))} were not tried{why}"
+    if len(options.lengths) > 1:
+        yield f"the largest micro-batch is that of sequences of {max(options.lengths)}"
     if record.steps[0].length is not None and not options.lengths:
         yield f"sequences are {record.steps[0].length} long, as in the first batch; longer ones take more (--length)"

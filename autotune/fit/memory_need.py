@@ -5,14 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from autotune.catalogue.devices import Device
-from autotune.fit.sharding import PhasePeak, Shards, buffers, phase_peaks
+from autotune.fit.sharding import Shards, buffers, phase_peaks
 from autotune.model.fitted import MemoryNeed
 from autotune.model.recording import FitRecord, FitStep
 
 MIB = 2**20
-
-LEAST_RISE = 0.001
-"""A peak that rises by less than this share with all of its samples does not depend on them."""
 
 CONTEXT = (350 * MIB, 1400 * MIB)
 """CUDA's context and the kernels that are loaded, at least and at most: the former with lazy loading (CUDA 11.7 and
@@ -40,39 +37,51 @@ def of_step(step: FitStep, record: FitRecord, card: Device, shards: Shards | Non
     takes from the driver for it, with workspaces, operators' own memory and the largest context.
     """
     found = max(phase_peaks(step, record, shards).values(), key=lambda one: one.num_bytes)
-    peak = max(step.peaks.values(), key=lambda one: one.bytes)
-    workspace = WORKSPACE_HOPPER if (card.capability or (0, 0)) >= (9, 0) else WORKSPACE
-    held_back = max(step.reserved_bytes - peak.bytes, FRAGMENTATION * peak.bytes)
-    own = OWN_MEMORY * max(one.parts["rest"] for one in step.peaks.values())
-    between = NCCL if shards is not None else (0, 0)
-    low = found.num_bytes + CONTEXT[0] + between[0]
-    high = found.num_bytes + buffers(step, shards) + held_back + workspace + own + CONTEXT[1] + between[1]
+    low = found.num_bytes + CONTEXT[0] + (NCCL[0] if shards is not None else 0)
+    high = max(_upper_ends(step, record, card, shards).values())
     return MemoryNeed(step.samples, step.length, int(low), int(high), found.parts)
+
+
+def _upper_ends(
+    step: FitStep, record: FitRecord, card: Device, shards: Shards | None
+) -> dict[tuple[str, str, str], float]:
+    """What the upper end may be, of which it is the largest. Each is a line over the samples; their largest is none.
+
+    They differ in the phase of the peak, in what is held back, and in the phase whose operators take memory themselves.
+    """
+    peak = max(one.bytes for one in step.peaks.values())
+    held_back = {phase: FRAGMENTATION * one.bytes for phase, one in step.peaks.items()}
+    held_back["allocator"] = float(step.reserved_bytes - peak)
+    workspace = WORKSPACE_HOPPER if (card.capability or (0, 0)) >= (9, 0) else WORKSPACE
+    fixed = buffers(step, shards) + workspace + CONTEXT[1] + (NCCL[1] if shards is not None else 0)
+    return {
+        (phase, holder, user): one.num_bytes + held + OWN_MEMORY * step.peaks[user].parts["rest"] + fixed
+        for phase, one in phase_peaks(step, record, shards).items()
+        for holder, held in held_back.items()
+        for user in step.peaks
+    }
 
 
 def largest_micro_batch(steps: Sequence[FitStep], record: FitRecord, card: Device, shards: Shards | None) -> int | None:
     """The most samples of a micro-batch whose upper end `card` has; None where one size alone is known.
 
-    The peak of each phase is a line over the samples, through the two largest sizes of one length; what the upper end
-    has beyond the peak grows as the peak does.
+    Each of what the upper end may be is a line over the samples, through the two largest sizes of one length.
     """
     alike = {step.samples: step for step in steps if step.samples and step.length == steps[0].length}
     if len(alike) < 2:
         return None
     fewer, more = (alike[size] for size in sorted(alike, key=int)[-2:])
-    low, high = (phase_peaks(step, record, shards) for step in (fewer, more))
-    beyond = of_step(more, record, card, shards).high / max(one.num_bytes for one in high.values())
-    limit = card.memory_bytes / beyond
+    low, high = (_upper_ends(step, record, card, shards) for step in (fewer, more))
     sizes = (int(fewer.samples or 0), int(more.samples or 0))
-    counts = [_most(sizes, (low[phase], high[phase]), limit) for phase in high if phase in low]
+    counts = [_most(sizes, (low[kind], high[kind]), card.memory_bytes) for kind in high if kind in low]
     known = [count for count in counts if count is not None]
     return max(0, min(known)) if known else None
 
 
-def _most(sizes: tuple[int, int], peaks: tuple[PhasePeak, PhasePeak], limit: float) -> int | None:
-    """Samples with which a phase's peak is `limit`; where it does not depend on them 0 if it is more, else None."""
-    fewer, more = (peak.num_bytes for peak in peaks)
+def _most(sizes: tuple[int, int], ends: tuple[float, float], limit: int) -> int | None:
+    """Samples with which an upper end is `limit`; where it does not rise with them 0 if it is more, else None."""
+    fewer, more = ends
     slope = (more - fewer) / (sizes[1] - sizes[0])
-    if slope * sizes[1] < LEAST_RISE * more:
+    if slope <= 0:
         return 0 if more > limit else None
     return int(sizes[1] + (limit - more) // slope)

@@ -9,6 +9,7 @@ There are no prices of our own: they change every week.
 
 from __future__ import annotations
 
+import math
 import tomllib
 from collections.abc import Mapping
 from datetime import date
@@ -34,12 +35,13 @@ def read(path: Path | None) -> Mapping[str, Price]:
         return {}
     try:
         rows = tomllib.loads(path.read_text("utf-8"))
-        found = {asked(name).name: convert(row, Price) for name, row in rows.items()}
+        found = {asked(name, str(path)).name: convert(row, Price) for name, row in rows.items()}
     except OSError as error:
         raise UsageError(f"it cannot be read: {error.strerror}", where=str(path)) from error
     except (UnicodeDecodeError, tomllib.TOMLDecodeError, ValidationError) as error:
         to_do = "Write a table for each card: [a100-80] with usd_per_hour = 1.89 and date = 2026-11-20."
         raise UsageError(f"it is no file of prices: {error}", where=str(path), to_do=to_do) from error
-    if bad := [name for name, one in found.items() if one.usd_per_hour <= 0]:
-        raise UsageError(f"the price of {bad[0]} is not above 0", where=str(path))
+    if bad := [name for name, one in found.items() if not 0 < one.usd_per_hour < math.inf]:
+        what = f"the price of {bad[0]} is not above 0, or is no finite number"
+        raise UsageError(what, where=str(path), to_do="Write USD per hour of one card: usd_per_hour = 1.89.")
     return found

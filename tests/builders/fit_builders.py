@@ -8,14 +8,14 @@ GIB = 2**30
 
 
 def peak(gradients, rest):
-    parts = {"weights": 3 * GIB, "gradients": gradients * GIB, "optimizer": 6 * GIB, "rest": rest * GIB}
+    parts = {"weights": 3 * GIB, "gradients": gradients * GIB, "optimizer": 6 * GIB, "rest": int(rest * GIB)}
     return FitPeak(sum(parts.values()), parts)
 
 
 def step(samples=1, rest=10, update_rest=0, held_back=0, length=128, work=(), num_operators=100):
     """A step whose backward peaks with `rest` GiB beside 1 GiB of gradients, its update with `update_rest` GiB."""
     peaks = {"forward and backward": peak(1, rest), "optimizer": peak(3, update_rest)}
-    reserved = max(one.bytes for one in peaks.values()) + held_back * GIB
+    reserved = max(one.bytes for one in peaks.values()) + int(held_back * GIB)
     return FitStep(samples, length, 1, peaks, reserved, tuple(work), num_operators, 1.0)
 
 

@@ -73,6 +73,14 @@ def test_what_fits_nowhere_exits_with_1(script, capfd):
 
 
 @pytest.mark.train
+def test_the_process_of_the_script_sees_no_gpu(script, capfd, monkeypatch):
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "0,1")
+    before = "import os; assert os.environ['CUDA_VISIBLE_DEVICES'] == ''; model.to(0); torch.Generator(device='cuda')"
+    code, found = answer(capfd, "--on", "t4", script(before=before))
+    assert (code, found["fits"]) == (0, True)
+
+
+@pytest.mark.train
 def test_prices_and_several_cards(script, capfd, tmp_path):
     (tmp_path / "prices.toml").write_text("[t4]\nusd_per_hour = 3.6\ndate = 2026-11-20\n")
     words = ("--on", "t4", "--devices", "4", "--shard", "zero2", "--run-steps", "500", "--price", "prices.toml")

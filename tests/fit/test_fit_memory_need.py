@@ -69,3 +69,20 @@ def test_a_peak_of_the_update_bounds_nothing_where_it_fits():
 @pytest.mark.parametrize("steps", [[step()], [step(length=128), step(samples=2, length=256)], [step(samples=None)] * 2])
 def test_one_size_tells_no_largest(steps):
     assert largest_micro_batch(steps, record(*steps), A100, None) is None
+
+
+@pytest.mark.parametrize(
+    ("of_sample", "beside", "of_update", "held_back"),
+    # Few bytes a sample; an update that is the peak of both tried sizes; holes as large as the peak rises.
+    [(0.001, 10, 0, 0), (0.01, 0, 20, 0), (0.01, 0.5, 30, 0), (0.5, 1, 12, 0.25), (0.0001, 55, 0, 0.001)],
+)
+def test_the_upper_end_of_the_largest_micro_batch_is_within_the_card(of_sample, beside, of_update, held_back):
+    def of(samples):
+        return step(samples, beside + of_sample * samples, of_update, held_back * samples)
+
+    steps = [of(1), of(2)]
+    found = largest_micro_batch(steps, record(*steps), A100, None)
+    assert found > 10
+    assert of_step(of(found), record(), A100, None).high <= A100.memory_bytes
+    if not held_back:
+        assert of_step(of(found + 1), record(), A100, None).high > A100.memory_bytes

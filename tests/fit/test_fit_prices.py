@@ -28,6 +28,8 @@ def test_without_a_file_there_are_none():
     [
         ("[4090]\nusd_per_hour = 0.44\n", "date"),
         ("[4090]\nusd_per_hour = 0\ndate = 2026-11-20\n", "not above 0"),
+        ("[4090]\nusd_per_hour = nan\ndate = 2026-11-20\n", "no finite number"),
+        ("[4090]\nusd_per_hour = inf\ndate = 2026-11-20\n", "no finite number"),
         ("[4090\n", "no file of prices"),
         ("[gtx1]\nusd_per_hour = 1.0\ndate = 2026-11-20\n", "gtx1"),
     ],
@@ -40,3 +42,10 @@ def test_what_is_no_price_is_refused(tmp_path, text, message):
 def test_a_file_that_is_not_there_is_named(tmp_path):
     with pytest.raises(UsageError, match="nothing"):
         read(tmp_path / "nothing.toml")
+
+
+def test_an_unknown_card_is_reported_at_the_file(tmp_path):
+    path = written(tmp_path, "[gtx1]\nusd_per_hour = 1.0\ndate = 2026-11-20\n")
+    with pytest.raises(UsageError) as raised:
+        read(path)
+    assert raised.value.where == str(path)

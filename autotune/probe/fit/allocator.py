@@ -131,22 +131,14 @@ def _merge(block: Block, neighbour: Block) -> None:
 def peak_reserved(live: Iterable[tuple[int, int]], changes: list[tuple[int, int]]) -> int:
     """Bytes that the driver gives at most while `changes` happen, on top of what is `live` before them.
 
-    Both are (key, bytes); a change of 0 bytes frees its key. Where the changes leave the keys as they were they happen
-    twice, as two steps: the first one leaves holes that the second one fills.
+    Both are (key, bytes); a change of 0 bytes frees its key.
     """
     allocator = Allocator()
-    start = dict(live)
-    for key, size in start.items():
+    for key, size in live:
         allocator.allocate(key, size)
-    _happen(allocator, changes)
-    if set(allocator._blocks) == set(start):
-        _happen(allocator, changes)
-    return allocator.peak_reserved
-
-
-def _happen(allocator: Allocator, changes: list[tuple[int, int]]) -> None:
     for key, size in changes:
         if size:
             allocator.allocate(key, size)
         else:
             allocator.free(key)
+    return allocator.peak_reserved

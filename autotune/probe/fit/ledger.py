@@ -138,7 +138,10 @@ class Ledger:
             self.work[key] = self.work.get(key, 0) + 1
 
     def _made_up(self, func: Any, args: Any, error: Exception) -> Any:
-        """A value for what only the data can say, the largest for a shape; raises `error` where there is none."""
+        """A value for what only the data can say; raises `error` where there is none.
+
+        Masks pick every element, which takes the most memory. Numbers are 1: a size that depends on one may be larger.
+        """
         import torch
 
         name = func._schema.name
@@ -169,6 +172,7 @@ def _tensors(values: Any) -> list[Any]:
 
 
 def _number(tensor: Any, args: Any) -> tuple[Any, str]:
+    """Not the largest value: a whole number may be the size of what the script makes next (autotune/fit/fit.py)."""
     import torch
 
     if tensor.dtype == torch.bool:

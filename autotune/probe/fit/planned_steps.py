@@ -46,13 +46,14 @@ class PlannedSteps:
         self.rows: list[Row] = []
         self.is_active = False
         self.current = ""
+        self._autocast: set[str] = set()
 
     def install(self) -> None:
         """Before the script makes anything: the card that it will see, and parameters that take no memory."""
         patches = self._session.patches
         card = self._asked["card"]
         major, minor = card["capability"]
-        pretended_cuda.install(patches, card["name"], card["memory_bytes"], (major, minor))
+        self._autocast = pretended_cuda.install(patches, card["name"], card["memory_bytes"], (major, minor))
         cuda_operators.install(patches)
         self._parameters.install(patches)
 
@@ -173,10 +174,14 @@ class PlannedSteps:
             "micro_batches": len(seen),
             "peaks": peaks,
             "reserved_bytes": peak_reserved(ledger.live_at_start.items(), ledger.changes),
-            "work": [[*kind, count] for kind, count in work[:MOST_WORK_ROWS]],
+            "work": [[*size, self._kind(kind), count] for (*size, kind), count in work[:MOST_WORK_ROWS]],
             "num_operators": sum(ledger.work.values()),
             "seconds": (clock.now() - self._began) / 1e9,
         }
+
+    def _kind(self, kind: str) -> str:
+        """The type as on CUDA: autocast to fp16 works in bf16 here."""
+        return "float16" if kind == "bfloat16" and self._autocast == {"float16"} else kind
 
     def _kinds(self, ledger: Ledger) -> dict[int, str]:
         """What the live storages are, by their keys."""

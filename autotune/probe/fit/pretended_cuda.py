@@ -20,7 +20,7 @@ _CUDA = re.compile(r"cuda(:\d+)?")
 
 
 class _Stream:
-    """Stands for torch.cuda.Stream and Event: everything is done at once."""
+    """Stands for torch.cuda.Stream, Event and device: there is one device, on which everything is done at once."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         self.cuda_stream = 0
@@ -58,8 +58,11 @@ class _Properties:
         self.gcnArchName = ""
 
 
-def install(patches: Patches, name: str, memory: int, capability: tuple[int, int]) -> None:
-    """Pretend one card of `name`, with `memory` bytes, from here on."""
+def install(patches: Patches, name: str, memory: int, capability: tuple[int, int]) -> set[str]:
+    """Pretend one card of `name`, with `memory` bytes, from here on.
+
+    The result is a set that gets the types which autocast for CUDA is asked for.
+    """
     import torch
 
     cuda: Any = torch.cuda
@@ -92,14 +95,16 @@ def install(patches: Patches, name: str, memory: int, capability: tuple[int, int
     for key, value in answers.items():
         if hasattr(cuda, key):
             patches.set(cuda, key, functools.partial(_answer, value))
-    for key in ("Stream", "Event"):
+    for key in ("Stream", "Event", "device"):
         patches.set(cuda, key, _Stream)
-    _install_autocast(patches)
+    asked: set[str] = set()
+    _install_autocast(patches, asked)
     _install_optimizers(patches)
     _install_rest(patches)
     mode = _devices_mode()
     mode.__enter__()
     patches.on_restore(lambda: mode.__exit__(None, None, None))
+    return asked
 
 
 def _answer(value: Any, *args: Any, **kwargs: Any) -> Any:
@@ -124,17 +129,28 @@ def _devices_mode() -> Any:
             if func is torch.Tensor.__deepcopy__:
                 return _copied(func, args)
             if func is torch.device:  # the script may ask which kind it is
-                return func(*args, **(kwargs or {}))
+                is_number = not kwargs and len(args) == 1 and type(args[0]) is int
+                return func("cuda", args[0]) if is_number else func(*args, **(kwargs or {}))
             args = tuple(map(_on_host, args))
-            kwargs = {key: _on_host(value) for key, value in (kwargs or {}).items()}
+            if func is torch.Tensor.to:
+                args = (args[0], *_first_on_host(args[1:]))
+            kwargs = {key: _on_host(value, is_device=key == "device") for key, value in (kwargs or {}).items()}
             return func(*args, **kwargs)
 
     return Devices()
 
 
-def _on_host(value: Any) -> Any:
+def _first_on_host(args: tuple[Any, ...]) -> tuple[Any, ...]:
+    """The arguments of `to`, whose first one may be a device."""
+    return (_on_host(args[0], is_device=True), *args[1:]) if args else args
+
+
+def _on_host(value: Any, is_device: bool = False) -> Any:
+    """The host where `value` is a card; a whole number is one where a device is meant."""
     import torch
 
+    if is_device and type(value) is int:
+        return "cpu"
     if isinstance(value, torch.device):
         return torch.device("cpu") if value.type == "cuda" else value
     return "cpu" if type(value) is str and _CUDA.fullmatch(value) else value
@@ -171,19 +187,24 @@ def _copied(func: Any, args: Any) -> Any:
     return made
 
 
-def _install_autocast(patches: Patches) -> None:
+def _install_autocast(patches: Patches, asked: set[str]) -> None:
     """Autocast for CUDA becomes that of the host, which fit/cuda_operators.py gives CUDA's lists of operators.
 
-    fp16 becomes bf16, which is as large: older releases of torch know no other type on the host.
+    fp16 becomes bf16, which is as large: older releases of torch know no other type on the host. `asked` gets the type
+    that the script wanted.
     """
     import torch
 
     kind = torch.amp.autocast_mode.autocast
     init = kind.__init__
+    of_kind = getattr(torch, "get_autocast_dtype", None)  # from torch 2.4 on
+    default = functools.partial(of_kind, "cuda") if of_kind is not None else torch.get_autocast_gpu_dtype
 
     @functools.wraps(init)
     def __init__(self: Any, device_type: str, dtype: Any = None, *args: Any, **kwargs: Any) -> None:
         if device_type == "cuda":
+            if kwargs.get("enabled", args[0] if args else True):
+                asked.add(str(dtype or default()).removeprefix("torch."))
             device_type, dtype = "cpu", torch.bfloat16
         init(self, device_type, dtype, *args, **kwargs)
 
@@ -218,6 +239,15 @@ def _install_rest(patches: Patches) -> None:
     import torch
 
     patches.set(torch, "compile", _not_compiled)
+    patches.set(torch, "Generator", _generator_of_host(torch.Generator))
+    move = torch.nn.Module.to
+
+    @functools.wraps(move)
+    def to(self: Any, *args: Any, **kwargs: Any) -> Any:
+        kwargs = {key: _on_host(value, is_device=key == "device") for key, value in kwargs.items()}
+        return move(self, *_first_on_host(args), **kwargs)
+
+    patches.set(torch.nn.Module, "to", to)
     loader = torch.utils.data.DataLoader
     init = loader.__init__
 
@@ -228,6 +258,20 @@ def _install_rest(patches: Patches) -> None:
         self.pin_memory = False
 
     patches.set(loader, "__init__", __init__)
+
+
+def _generator_of_host(kind: Any) -> Any:
+    """torch.Generator, which makes one of the host for any device."""
+
+    class Kind(type):
+        def __instancecheck__(cls, instance: Any) -> bool:
+            return isinstance(instance, kind)
+
+    class Generator(metaclass=Kind):
+        def __new__(cls, device: Any = "cpu") -> Any:
+            return kind(_on_host(device, is_device=True))
+
+    return Generator
 
 
 def _not_compiled(model: Any = None, **options: Any) -> Function | Any:

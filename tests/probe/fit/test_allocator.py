@@ -58,7 +58,7 @@ def test_a_large_block_is_not_split_for_a_rest_of_a_mib():
     assert one.allocated == 30 * MIB
 
 
-def test_a_second_step_fills_the_holes_of_the_first():
+def test_a_step_takes_its_own_peak_on_top_of_what_is_live():
     live = [(1, 20 * MIB)]
     step = [(2, 30 * MIB), (3, 12 * MIB), (2, 0), (3, 0)]
     assert peak_reserved(live, step) == 62 * MIB

@@ -111,3 +111,12 @@ def test_a_script_that_never_trains_has_not_begun(planned):
         "largest_layer_bytes": None,
         "outside_layers_bytes": None,
     }
+
+
+@pytest.mark.parametrize(("asked", "others"), [("float16", "bfloat16"), ("bfloat16", "float16")])
+def test_work_is_of_the_type_that_autocast_was_asked_for(planned, asked, others):
+    session = planned()
+    with pytest.raises(Ended), torch.autocast("cuda", dtype=getattr(torch, asked)):
+        train()
+    kinds = {kind for _, _, kind, _ in session.plan.rows[0]["work"]}
+    assert asked in kinds and others not in kinds

@@ -36,6 +36,27 @@ def test_devices_in_arguments_become_the_host(pretended):
     assert torch.device("cuda").type == "cuda"
 
 
+def test_numbers_of_devices_become_the_host(pretended):
+    assert torch.ones(2).to(0).device.type == "cpu"
+    assert torch.ones(2).to(0, torch.float16).dtype is torch.float16
+    assert torch.zeros(2, device=0).device.type == torch.ones(2).to(device=0).device.type == "cpu"
+    assert nn.Linear(2, 2, device=0).to(0).to(device=0).cuda(0).weight.device.type == "cpu"
+    assert nn.Linear(2, 2).to(torch.float16).weight.dtype is torch.float16
+    assert torch.device(0) == torch.device("cuda", 0)
+    assert torch.arange(6).view(2, 3).sum(0).tolist() == [3, 5, 7]
+    with torch.cuda.device(0):
+        assert torch.cuda.current_device() == 0
+
+
+def test_a_generator_for_cuda_is_one_of_the_host(pretended):
+    made = torch.Generator(device="cuda").manual_seed(3)
+    again = torch.Generator("cuda:0").manual_seed(3)
+    assert isinstance(made, torch.Generator) and isinstance(torch.default_generator, torch.Generator)
+    values = torch.randn(2, device="cuda", generator=made)
+    assert values.tolist() == torch.randn(2, generator=again).tolist()
+    assert torch.utils.data.DataLoader([1, 2], shuffle=True, generator=torch.Generator(0)).generator is not None
+
+
 def test_autocast_for_cuda_is_that_of_the_host(pretended):
     with torch.autocast("cuda", dtype=torch.float16):
         assert nn.functional.linear(torch.ones(2, 2), torch.ones(2, 2)).dtype is torch.bfloat16
@@ -84,3 +105,13 @@ def test_torch_is_as_it_was_afterwards():
     patches.restore()
     assert (torch.cuda.is_available, torch.compile, torch.amp.autocast_mode.autocast.__init__) == before
     assert torch.zeros(1, device="cpu").device.type == "cpu"
+
+
+def test_the_types_that_autocast_was_asked_for_are_kept():
+    patches = Patches()
+    asked = pretended_cuda.install(patches, "T4", 2**30, (7, 5))
+    with torch.autocast("cuda", enabled=False), torch.autocast("cuda", torch.float32, False):
+        assert asked == set()
+    with torch.autocast("cuda"), torch.autocast("cuda", dtype=torch.bfloat16):
+        assert asked == {"float16", "bfloat16"}
+    patches.restore()
