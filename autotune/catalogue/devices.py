@@ -65,7 +65,7 @@ def devices() -> Mapping[str, Device]:
 def asked(name: str, where: str = "--on") -> Device:
     """The card that a user calls `name` (a100-80, 4090, H100), in the option or file `where`.
 
-    Raises UsageError for one that is not listed.
+    Raises UsageError for an unlisted name.
     """
     plain = _plain(name)
     known = {_plain(word): one for one in devices().values() for word in (one.name, *one.ask)}

@@ -62,7 +62,7 @@ class CheckOptions(Struct, frozen=True):
 def check(options: CheckOptions, *, cwd: Path, progress: Callable[[str, int, int], object] | None = None) -> Checked:
     """Read the files below the paths and report the findings of each training run that they describe.
 
-    `progress` is told the file that is read next, how many are done, and of how many.
+    `progress` gets the next file to read, how many files are done, and of how many.
     Raises UsageError for a path, a rule, a configuration, a baseline or a recording that cannot be used.
     """
     paths = [cwd / path for path in options.paths]

@@ -36,7 +36,7 @@ class Override(Struct, frozen=True):
 
 
 class FitPlan(Struct, frozen=True):
-    """Fake steps on a card that the script is told it has, with micro-batches and sequence lengths beside its own."""
+    """Steps on fake tensors on a pretended card: micro-batches and sequence lengths to try beside the script's own."""
 
     card_name: str
     card_bytes: int

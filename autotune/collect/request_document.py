@@ -90,7 +90,7 @@ class WindowRequest(TypedDict):
 
 
 class PretendedCard(TypedDict):
-    """The card that a script of `fit` is told it has."""
+    """The card that `fit` pretends to the script."""
 
     name: str
     memory_bytes: int

@@ -21,7 +21,7 @@ STEPS = 3
 
 MOST_BINS = 24
 LEAST_SHARE = 0.001
-"""Of the time line: what is shorter is not seen, and joins what is before it."""
+"""Share of the time line; a shorter span is joined to the span before it."""
 
 MOST_WORKERS = 4
 """Lanes of workers."""

@@ -48,8 +48,9 @@ def read(name: str, cwd: Path) -> MeasuredBudget:
 def need(found: MeasuredBudget, samples: int | None) -> MemoryNeed:
     """What a micro-batch of `samples` needs. Activations and the rest grow in step with it, or not at all.
 
-    The lower end has the smaller of the two and what is known, the upper end the larger one, and the whole peak. Parts
-    are those of the measured micro-batch alone. Raises UsageError where there is nothing to scale.
+    Lower end: weights, gradients and optimizer state, and on a device the activations of the smaller of the measured
+    and the asked micro-batch. Upper end: the whole measured peak, its rest scaled up to the larger of the two. Parts
+    belong to the measured micro-batch alone. Raises UsageError where nothing can be scaled.
     """
     memory = found.memory
     every = (names.WEIGHTS, names.GRADIENTS, names.OPTIMIZER, names.ACTIVATIONS)

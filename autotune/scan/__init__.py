@@ -23,7 +23,7 @@ def scan(
     """Everything below `paths` that trains, with names relative to `root`; `exclude` are patterns of names.
 
     `versions` are those of installed packages, whose facts the caller has; without them, those that the project
-    declares are used and stated. `progress` is told the file that is read next, how many are done, and of how many.
+    declares are used and stated. `progress` gets the next file to read, how many files are done, and of how many.
     Raises UsageError for a path that does not exist.
     """
     found = find(paths, root=root, exclude=exclude)
