@@ -627,9 +627,11 @@ class Overhead(TypedDict):
     """Number of events."""
 
     event_ns: int
-    """Of one event."""
+    """Wall time of the hooks in the thread that trains."""
 
     sampler_ns: int
+    """CPU time of the sampler's thread."""
+
     setup_ns: int
 
 

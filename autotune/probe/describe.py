@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import functools
 import os
 import sys
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator
     from typing import Any
 
     from .session import ProbeSession
     from .shapes import Row
+
+_MONITORING: Any = getattr(sys, "monitoring", None)
 
 MODULES = {
     "torch": "torch", "peft": "peft", "datasets": "datasets", "numpy": "numpy", "deepspeed": "deepspeed",
@@ -193,14 +196,19 @@ def torch_state() -> Row:
 
 def is_profiling() -> bool:
     """Whether a profiler records now: torch's own, or one of Python's calls (cProfile)."""
-    torch = sys.modules.get("torch")
-    return (torch is not None and torch.autograd._profiler_enabled()) or records_calls()
+    return _torch_records()() or records_calls()
+
+
+@functools.cache
+def _torch_records() -> Callable[[], bool]:
+    """Looked for once: a chain of attributes that a step has driven out of the cache takes 30 us."""
+    records: Callable[[], bool] = sys.modules["torch"].autograd._profiler_enabled
+    return records
 
 
 def records_calls() -> bool:
     """Whether a profiler of Python's calls is on; from Python 3.12 on cProfile is a tool of sys.monitoring."""
-    monitoring = getattr(sys, "monitoring", None)
-    is_tool = monitoring is not None and monitoring.get_tool(monitoring.PROFILER_ID) is not None
+    is_tool = _MONITORING is not None and _MONITORING.get_tool(_MONITORING.PROFILER_ID) is not None
     return is_tool or sys.getprofile() is not None
 
 

@@ -7,6 +7,7 @@ each step's end says which step a live node is of. Nothing is run again: one loo
 
 from __future__ import annotations
 
+import functools
 import gc
 import os
 import sys
@@ -17,6 +18,7 @@ from . import call_sites, clock
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from types import FrameType
     from typing import Any
 
@@ -33,8 +35,14 @@ MOST_FRAMES, MOST_ITEMS = 50, 500
 
 def sequence_number() -> int:
     """How many operations of this thread torch has recorded for autograd; -1 where it does not say."""
-    count = getattr(sys.modules["torch"].autograd, "_get_sequence_nr", None)
-    return int(count()) if count is not None else -1
+    return _count()()
+
+
+@functools.cache
+def _count() -> Callable[[], int]:
+    """Looked for once, as in describe.is_profiling."""
+    count: Callable[[], int] = getattr(sys.modules["torch"].autograd, "_get_sequence_nr", lambda: -1)
+    return count
 
 
 def look(numbers: list[int]) -> Row | None:

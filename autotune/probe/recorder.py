@@ -27,8 +27,9 @@ class Recorder:
 
     `stack` holds the kinds that run now, for the sampler and for the phase of an error.
     `input_elements` counts what the root models were given, in elements of tensors.
-    `loader` is the one that was asked last, `loader_backwards` counts backwards by it, and `look_ns` is the time
-    spent looking at batches.
+    `loader` is the one that was asked last, `loader_backwards` counts backwards by it, and `own_ns` is the time that
+    the hooks themselves took in the thread that trains: beside large models their code and data are in no cache, and
+    one call takes ten times as long as in a loop of its own.
     `sniff`, if any, is called with every module that runs inside a root's forward.
     `modules`, if any, is told of every module whose call begins or ends inside a root's forward, that of the root too.
     `in_forward` and `in_backward` repeat what `stack` holds, because every submodule's call asks them; `has_grad` says
@@ -63,7 +64,7 @@ class Recorder:
         self.num_backwards = 0
         self.num_batches = 0
         self.loader_backwards: dict[int, int] = {}
-        self.look_ns = 0
+        self.own_ns = 0
         self.input_elements = 0
         self.device_clock: DeviceClock | None = None
 
@@ -75,15 +76,26 @@ class Recorder:
             marks.mark(moment)
         return moment
 
-    def enter(self, kind: str) -> int:
-        """`kind` begins to run; when."""
+    def enter(self, kind: str, since: int | None = None) -> int:
+        """`kind` begins to run; when. From `since` on the hook has run."""
         self.stack.append(kind)
-        return self.mark()
+        moment = self.mark()
+        if since is not None:
+            self.own_ns += moment - since
+        return moment
 
     def leave(self, kind: str, start: int, ref: int = -1, flag: int = 0) -> None:
         """`kind`, entered at `start`, has ended: an event."""
-        self.push(kind, start, self.mark(), ref, flag)
+        end = self.mark()
+        # What a mark takes is counted by the device's clock: it may wait for the device, as the next launch would.
+        since = end if self.device_clock is None else clock.now()
+        self.push(kind, start, end, ref, flag)
         self.stack.pop()
+        self.own_since(since)
+
+    def own_since(self, since: int) -> None:
+        """The time from `since` to now was the probe's own."""
+        self.own_ns += clock.now() - since
 
     def push(self, kind: str, start: int, end: int, ref: int = -1, flag: int = 0) -> None:
         """Add an event; times in clock.now() nanoseconds."""
@@ -150,9 +162,10 @@ def timed(recorder: Recorder, kind: str, function: Function, ref: int = -1) -> F
 
     @functools.wraps(function)
     def wrapper(*args: Any, **kwargs: Any) -> Any:
+        since = clock.now()
         if not recorder.is_mine() or kind in recorder.stack:
             return function(*args, **kwargs)
-        start = recorder.enter(kind)
+        start = recorder.enter(kind, since)
         try:
             return function(*args, **kwargs)
         except BaseException as error:
@@ -173,13 +186,17 @@ def counted(recorder: Recorder, kind: str, function: Function, site: Callable[[]
 
     @functools.wraps(function)
     def wrapper(*args: Any, **kwargs: Any) -> Any:
+        since = clock.now()
         if not recorder.is_mine():
             return function(*args, **kwargs)
         row = recorder.call_row(rows, kind, site())
         start = clock.now()
+        recorder.own_ns += start - since
         try:
             return function(*args, **kwargs)
         finally:
-            recorder.push(kind, start, clock.now(), row)
+            end = clock.now()
+            recorder.push(kind, start, end, row)
+            recorder.own_since(end)
 
     return wrapper

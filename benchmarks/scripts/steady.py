@@ -1,19 +1,19 @@
-"""A raw loop of steps of about the same length, which reports its own mean step: the workload of overhead.py.
+"""A raw loop of steps of about the same length, which takes the probe off and puts it on again: for overhead.py.
 
-`--calibrate MS` prints the batch size at which a step takes about MS milliseconds. Otherwise it trains
-`warmup + steps + 2` steps and writes to --result, of each step after the warm-up, when it began and ended (monotonic
-seconds) and its process CPU milliseconds. With --paused it writes its process id to that file's name with `.pid` after
-the warm-up, and stops itself until it gets a SIGCONT.
+`--calibrate MS` prints the batch size at which a step takes about MS milliseconds. Otherwise it trains rounds of two
+blocks of `--block` steps, under the probe a native and a probed one in random order, and writes what each round took to
+--result. Without the probe it trains as many steps and writes their count alone.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
-import os
-import signal
+import random
+import sys
 import time
 from pathlib import Path
+from typing import Any
 
 import torch
 from torch import nn
@@ -22,10 +22,12 @@ from torch.utils.data import DataLoader, TensorDataset
 WIDTH = 128
 BLOCKS = 12
 SAMPLES = 4096
+SETTLING = 2
+"""Steps at the head of a block that are not measured."""
 
 
 def make_model() -> nn.Module:
-    """37 modules: as many calls for the probe to look at as a small transformer makes."""
+    """49 modules: as many calls for the probe to look at as a small transformer makes."""
     blocks = [nn.Sequential(nn.Linear(WIDTH, 2 * WIDTH), nn.GELU(), nn.Linear(2 * WIDTH, WIDTH)) for _ in range(BLOCKS)]
     return nn.Sequential(*blocks)
 
@@ -52,31 +54,92 @@ class Training:
         self.optimizer.zero_grad(set_to_none=True)
 
 
-def measured(batch_size: int, steps: int, warmup: int, pid_file: Path | None = None) -> list[list[float]]:
-    """(begin, end, CPU ms) of each step, of this process with all its threads."""
-    training = Training(batch_size)
-    for _ in range(warmup):
+class Switch:
+    """The probe of this process: its patches and its sampler, taken off and put on again.
+
+    It knows the probe's inside, so that the probe needs no switch for a benchmark.
+    """
+
+    def __init__(self, session: Any) -> None:
+        patches = session.patches
+        self._session = session
+        self._absent = sys.modules[type(patches).__module__]._ABSENT
+        self._native = [(owner, name, value) for owner, name, value in patches._done if name is not None]
+        step = torch.optim.AdamW.step
+        self._native.append((torch.optim.AdamW, "step", step._autotune_native))
+        self._hooked = [(owner, name, vars(owner)[name]) for owner, name, _ in self._native]
+        self.is_on = True
+
+    def turn(self, on: bool) -> None:
+        if on == self.is_on:
+            return
+        self.is_on = on
+        if on:
+            self._session.sampler.start()
+        else:
+            self._session.sampler.stop()
+        for owner, name, value in self._hooked if on else reversed(self._native):
+            if value is self._absent:
+                delattr(owner, name)
+            else:
+                setattr(owner, name, value)
+
+    def own_ns(self) -> int:
+        """The probe's own account so far; of the calls of submodules it knows at the window's end alone."""
+        return int(self._session.recorder.own_ns + self._session.sampler.spent_ns)
+
+    def calls_ns(self, model: nn.Module) -> float:
+        """What the account puts down for the calls of submodules in one step."""
+        overhead = sys.modules[type(self._session.overhead).__module__]
+        return float(self._session.num_submodules(self._session.model_ids[id(model)]) * overhead._submodule_ns())
+
+
+def session() -> Any | None:
+    """The probe's session in this process, None natively."""
+    found = [
+        getattr(module, "_sessions", None) for name, module in sys.modules.items() if name.endswith("probe.session")
+    ]
+    return next((sessions[0] for sessions in found if sessions), None)
+
+
+def block(training: Training, steps: int, switch: Switch | None = None) -> dict[str, float]:
+    """Milliseconds per step: wall, CPU of the process with all its threads, and the probe's own account."""
+    for _ in range(SETTLING):
         training.step()
-    if pid_file is not None:
-        pid_file.write_text(str(os.getpid()))
-        os.kill(os.getpid(), signal.SIGSTOP)
-    rows = []
+    own = switch.own_ns() if switch is not None else 0
+    begin, cpu = time.perf_counter(), time.process_time()
     for _ in range(steps):
-        begin, cpu = time.monotonic(), time.process_time()
         training.step()
-        rows.append([begin, time.monotonic(), 1e3 * (time.process_time() - cpu)])
-    for _ in range(2):
-        training.step()
-    return rows
+    wall, cpu = time.perf_counter() - begin, time.process_time() - cpu
+    own = switch.own_ns() - own if switch is not None else 0
+    return {"wall_ms": 1e3 * wall / steps, "cpu_ms": 1e3 * cpu / steps, "own_ms": own / 1e6 / steps}
 
 
-def mean_ms(rows: list[list[float]]) -> float:
-    return 1e3 * (rows[-1][1] - rows[0][0]) / len(rows)
+def measured(training: Training, rounds: int, steps: int) -> dict[str, Any]:
+    """The rounds: what a step took natively and probed. Natively in the whole process there is nothing to compare."""
+    probe = session()
+    switch = Switch(probe) if probe is not None else None
+    pairs = []
+    for _ in range(rounds):
+        took = {}
+        for is_on in random.sample([False, True], 2):
+            if switch is not None:
+                switch.turn(is_on)
+            took["probed" if is_on else "native"] = block(training, steps, switch)
+        pairs.append(took)
+    if switch is None:
+        return {"steps": 2 * rounds * (SETTLING + steps)}
+    switch.turn(True)
+    return {
+        "steps": 2 * rounds * (SETTLING + steps),
+        "rounds": pairs,
+        "calls_ms": switch.calls_ns(training.model) / 1e6,
+    }
 
 
 def calibrate(target_ms: float) -> int:
     """The batch size at which a step takes about `target_ms`: a line through two measured sizes."""
-    small, large = mean_ms(measured(8, 40, 10)), mean_ms(measured(264, 20, 5))
+    small, large = block(Training(8), 40)["wall_ms"], block(Training(264), 20)["wall_ms"]
     per_sample = max(1e-6, (large - small) / 256)
     return min(SAMPLES, max(1, round(8 + (target_ms - small) / per_sample)))
 
@@ -86,18 +149,20 @@ def main() -> None:
     parser.add_argument("--calibrate", type=float, metavar="MS")
     parser.add_argument("--batch-size", type=int, default=32)
     parser.add_argument("--warmup", type=int, default=10)
-    parser.add_argument("--steps", type=int, default=100)
-    parser.add_argument("--result", type=Path, help="File for the measured steps, as JSON.")
-    parser.add_argument("--paused", action="store_true", help="Stop after the warm-up.")
+    parser.add_argument("--rounds", type=int, default=10)
+    parser.add_argument("--block", type=int, default=20, help="Measured steps of a block.")
+    parser.add_argument("--result", type=Path, help="File for what the rounds took, as JSON.")
     args = parser.parse_args()
     if args.calibrate is not None:
         print(calibrate(args.calibrate))
         return
     if args.result is None:
         parser.error("--result or --calibrate")
-    pid_file = args.result.with_suffix(".pid") if args.paused else None
-    rows = measured(args.batch_size, args.steps, args.warmup, pid_file)
-    args.result.write_text(json.dumps(rows), encoding="utf-8")
+    training = Training(args.batch_size)
+    for _ in range(args.warmup):
+        training.step()
+    result = measured(training, args.rounds, args.block)
+    args.result.write_text(json.dumps(result), encoding="utf-8")
 
 
 if __name__ == "__main__":

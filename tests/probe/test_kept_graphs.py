@@ -101,7 +101,9 @@ def test_without_numbers_it_is_unknown(numbers):
 
 def test_a_torch_without_numbers_is_no_error(monkeypatch):
     monkeypatch.delattr(torch.autograd, "_get_sequence_nr")
+    kept_graphs._count.cache_clear()
     assert kept_graphs.sequence_number() == -1
+    kept_graphs._count.cache_clear()
 
 
 def test_an_object_that_refuses_makes_it_unknown(monkeypatch):

@@ -10,7 +10,7 @@ import functools
 import os
 import sys
 
-from .. import call_sites
+from .. import call_sites, clock
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -79,7 +79,7 @@ def timed_collective(recorder: Recorder, function: Function, name: str) -> Funct
     def wrapper(*args: Any, **kwargs: Any) -> Any:
         if is_compiling() or not recorder.is_mine() or KIND in recorder.stack:
             return function(*args, **kwargs)
-        frame = sys._getframe(1)
+        since, frame = clock.now(), sys._getframe(1)
         key = (frame.f_code, frame.f_lineno)
         row = direct.get(key, -1)
         if not 0 <= row < len(recorder.calls):
@@ -91,7 +91,7 @@ def timed_collective(recorder: Recorder, function: Function, name: str) -> Funct
                 direct[key] = row
         call = recorder.calls[row]
         call["bytes"] = call.get("bytes", 0) + _num_bytes(args, kwargs)
-        start = recorder.enter(KIND)
+        start = recorder.enter(KIND, since)
         try:
             return function(*args, **kwargs)
         except BaseException as error:

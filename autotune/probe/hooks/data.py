@@ -205,9 +205,9 @@ def _timed_next(session: ProbeSession, step: Function) -> Function:
 
 def _fetch(session: ProbeSession, ref: int, step: Callable[[], Any]) -> Any:
     """One wait of the training loop, and a look at the batch that came."""
-    recorder = session.recorder
+    since, recorder = clock.now(), session.recorder
     recorder.loader = ref
-    start = recorder.enter("fetch")
+    start = recorder.enter("fetch", since)
     came = 0
     try:
         batch = step()
@@ -219,7 +219,7 @@ def _fetch(session: ProbeSession, ref: int, step: Callable[[], Any]) -> Any:
         raise
     finally:
         recorder.leave("fetch", start, ref, came)
-    begin = clock.now()
+    since = clock.now()
     batches.note(session, ref, batch)
-    recorder.look_ns += clock.now() - begin
+    recorder.own_since(since)
     return batch

@@ -37,23 +37,26 @@ def _timed_fetch(session: ProbeSession, fetch: Function) -> Function:
         recorder = session.recorder
         if not recorder.on:
             return fetch(self, possibly_batched_index)
-        collate, spent = self.collate_fn, [0, 0]
+        since, collate, spent = clock.now(), self.collate_fn, [0, 0]
         self.collate_fn = _timed_collate(collate, spent)
-        start, cpu, queued = clock.now(), clock.thread_cpu(), clock.queued()
+        queued, cpu, start = clock.queued(), clock.thread_cpu(), clock.now()
+        recorder.own_ns += start - since
         try:
             return fetch(self, possibly_batched_index)
         finally:
-            wall, cpu = clock.now() - start, clock.thread_cpu() - cpu
+            end, cpu = clock.now(), clock.thread_cpu() - cpu
             queued = clock.queued_since(queued)
+            # It is read before the start and after the end: no wait is longer than the fetch.
+            queued = min(queued, end - start) if queued is not None else None
             self.collate_fn = collate
             count = len(possibly_batched_index) if hasattr(possibly_batched_index, "__len__") else 1
-            _keep(session, (start, wall, cpu, spent[0], spent[1], count), queued)
+            _keep(session, (start, end - start, cpu, spent[0], spent[1], count), queued)
+            recorder.own_since(end)
 
     return timed_fetch
 
 
 def _timed_collate(collate: Any, spent: list[int]) -> Function:
-    @functools.wraps(collate, assigned=("__name__", "__doc__"))
     def timed_collate(samples: Any) -> Any:
         start, cpu = clock.now(), clock.thread_cpu()
         try:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import sys
 from _thread import get_ident
 
 TYPE_CHECKING = False
@@ -14,13 +15,13 @@ MOST = 4096
 
 
 class LossRecorder:
-    """One row a backward: (step, scalar). Copies stay on their device until `rows` asks for them.
+    """One row a backward: (step, loss). Copies stay on their device until `rows` asks for them.
 
     A loss is unknown (None) where it is no single number, or still carries the scale of a GradScaler.
     """
 
     def __init__(self) -> None:
-        self._rows: list[tuple[int, Any]] = []
+        self._rows: list[tuple[int, float | Any | None]] = []
 
     def clear(self) -> None:
         """Forget everything: in a forked child, and when the count of steps begins anew."""
@@ -30,7 +31,7 @@ class LossRecorder:
         """`tensors` as torch.autograd.backward gets them, in the step with index `step`."""
         if len(self._rows) < MOST:
             single: Any = tensors if not isinstance(tensors, (tuple, list)) or len(tensors) != 1 else tensors[0]
-            self._rows.append((step, None if is_scaled or not _is_scalar(single) else single.detach().clone()))
+            self._rows.append((step, None if is_scaled else _kept(single)))
 
     def rows(self, thread: int) -> list[float | str | None]:
         """The sum of each step's losses, from step 0; "nan", "inf" or "-inf" where it is no finite number.
@@ -39,17 +40,19 @@ class LossRecorder:
         """
         found: dict[int, list[Any]] = {}
         for step, scalar in self._rows:
-            if scalar is not None and scalar.device.type != "cpu" and get_ident() != thread:
+            if not isinstance(scalar, float) and get_ident() != thread:
                 scalar = None
             found.setdefault(step, []).append(scalar)
         return [_sum(found.get(step, [None])) for step in range(max(found, default=-1) + 1)]
 
 
-def _is_scalar(value: Any) -> bool:
-    """A plain tensor of one number: subclasses may need their other ranks to be read."""
-    import torch
-
-    return type(value) is torch.Tensor and value.numel() == 1
+def _kept(loss: Any) -> Any:
+    """A plain tensor of one real number: its value where reading it waits for no device, else a copy. None of others:
+    subclasses may need their other ranks to be read.
+    """
+    if type(loss) is not sys.modules["torch"].Tensor or loss.numel() != 1 or not loss.is_floating_point():
+        return None
+    return loss.item() if loss.is_cpu else loss.detach().clone()
 
 
 def _sum(scalars: list[Any]) -> float | str | None:

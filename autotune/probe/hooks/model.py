@@ -7,7 +7,7 @@ import threading
 import weakref
 from _thread import get_ident
 
-from .. import call_sites
+from .. import call_sites, clock
 from ..ending import ours
 
 TYPE_CHECKING = False
@@ -55,7 +55,7 @@ def timed_call(recorder: Recorder, call: Function, recognise: Callable[[Any, int
             if modules is None:
                 return call(self, *args, **kwargs)
             return modules.calling(self, call, args, kwargs)
-        inside = recorder.in_backward
+        since, inside = clock.now(), recorder.in_backward
         if not recorder.on or recorder.is_loading() or not _is_training(recorder, inside):
             return call(self, *args, **kwargs)
         kind = "recompute" if inside else "forward"
@@ -64,7 +64,7 @@ def timed_call(recorder: Recorder, call: Function, recognise: Callable[[Any, int
         recorder.note_inputs((*args, *kwargs.values()))
         recorder.in_forward, recorder.has_grad = True, bool(flag & 1)
         modules = recorder.modules
-        start = recorder.enter(kind)
+        start = recorder.enter(kind, since)
         try:
             if modules is None:
                 return call(self, *args, **kwargs)
@@ -178,6 +178,7 @@ def _timed_backward(session: ProbeSession, backward: Function, note: Function | 
     def timed(*args: Any, **kwargs: Any) -> Any:
         if not recorder.on or recorder.in_backward or is_compiling():
             return backward(*args, **kwargs)
+        since = clock.now()
         if get_ident() != recorder.thread:
             if recorder.num_backwards:
                 return backward(*args, **kwargs)
@@ -187,7 +188,7 @@ def _timed_backward(session: ProbeSession, backward: Function, note: Function | 
         if note is not None:
             note(*args, **kwargs)
         recorder.in_backward = True
-        start = recorder.enter("backward")
+        start = recorder.enter("backward", since)
         try:
             return backward(*args, **kwargs)
         except BaseException as error:
@@ -196,8 +197,10 @@ def _timed_backward(session: ProbeSession, backward: Function, note: Function | 
         finally:
             recorder.leave("backward", start)
             recorder.in_backward = False
+            since = clock.now()
             recorder.note_backward()
             session.window.on_backward(bool(session.optimizers))
+            recorder.own_since(since)
 
     return timed
 

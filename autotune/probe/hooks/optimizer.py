@@ -6,7 +6,7 @@ import functools
 import types
 import weakref
 
-from .. import call_sites
+from .. import call_sites, clock
 from ..recorder import timed
 
 TYPE_CHECKING = False
@@ -86,18 +86,22 @@ class _Steps:
         def outermost(optimizer: Any, *args: Any, **kwargs: Any) -> Any:
             if is_compiling() or "optimizer" in recorder.stack or not recorder.is_mine():
                 return step(optimizer, *args, **kwargs)
+            since = clock.now()
             args = tuple(self._own(value) for value in args)
             kwargs = {name: self._own(value) for name, value in kwargs.items()}
-            start = recorder.enter("optimizer")
+            ref = self._ref(optimizer)
+            start = recorder.enter("optimizer", since)
             try:
                 return step(optimizer, *args, **kwargs)
             except BaseException as error:
                 recorder.failed("optimizer", error)
                 raise
             finally:
-                recorder.leave("optimizer", start, self._ref(optimizer))
+                recorder.leave("optimizer", start, ref)
+                since = clock.now()
                 if self._is_first(optimizer):
                     self._session.on_first_optimizer_step()
+                recorder.own_since(since)
 
         return outermost
 
