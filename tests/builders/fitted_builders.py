@@ -18,6 +18,11 @@ def card(name="a100-80", verdict=FitVerdict.FITS, **changes):
     return CardAnswer(name, name.upper(), 79 * GIB, (replace(one, **changes),), 5, 1.89, "2026-11-20")
 
 
+def close():
+    """A card whose end lies within the interval."""
+    return replace(card("a100-64", FitVerdict.TOO_CLOSE, margin=-2 * GIB), limit=64 * GIB, usd_per_hour=None, largest=0)
+
+
 def fitted(**changes):
     """A whole answer: two cards, one of which is too small."""
     cards = (card(), card("t4", FitVerdict.DOES_NOT_FIT, margin=-52 * GIB, step_ms=None, run_s=None, usd=None))
