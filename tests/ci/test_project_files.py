@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+import subprocess
+import sys
 import tomllib
 from importlib.util import find_spec
 from typing import Any
@@ -49,11 +51,22 @@ def test_the_citation_is_of_this_version() -> None:
     assert all(set(author) in ({"name"}, {"given-names", "family-names"}) for author in cited["authors"])
 
 
-@pytest.mark.skipif(find_spec("cffconvert") is None, reason="cffconvert, which brings the schema, is not installed")
-def test_the_citation_is_valid() -> None:
-    from cffconvert import Citation
-
-    Citation(text("CITATION.cff")).validate()
+@pytest.mark.skipif(find_spec("check_jsonschema") is None, reason="check-jsonschema, which has the schemas, is missing")
+@pytest.mark.parametrize(
+    ("schema", "files"),
+    [
+        ("citation-file-format", ["CITATION.cff"]),
+        ("github-actions", ["action.yml"]),
+        ("github-issue-config", [".github/ISSUE_TEMPLATE/config.yml"]),
+        ("github-issue-forms", FORMS),
+        ("github-workflows", WORKFLOWS),
+    ],
+)
+def test_it_fits_the_schema_of_those_who_read_it(schema: str, files: list[str]) -> None:
+    """The schemas are part of check-jsonschema: nothing is fetched."""
+    words = [sys.executable, "-m", "check_jsonschema", "--builtin-schema", f"vendor.{schema}", *files]
+    ended = subprocess.run(words, cwd=PROJECT, capture_output=True, encoding="utf-8", check=False)
+    assert ended.returncode == 0, ended.stdout
 
 
 @pytest.mark.parametrize("workflow", WORKFLOWS)

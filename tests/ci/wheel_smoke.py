@@ -26,12 +26,11 @@ Trainer(model=None, args=arguments).train()
 """
 ABSENT = ("torch", "numpy", "optuna", "psutil", "rich", "jinja2")
 _INSTALLED = """
-import importlib.util, json, pathlib, sys, sysconfig
-folder = pathlib.Path(sysconfig.get_path("purelib"))
-files = [file for file in folder.rglob("*") if file.is_file()]
-own = [file for file in files if not file.relative_to(folder).parts[0].startswith("pip")]
+import importlib.metadata, importlib.util, json, sys
+found = [one for one in importlib.metadata.distributions() if one.name not in ("pip", "setuptools")]
+files = [file.locate() for one in found for file in one.files or ()]
 present = [name for name in sys.argv[1:] if importlib.util.find_spec(name)]
-print(json.dumps([present, sum(file.stat().st_size for file in own)]))
+print(json.dumps([present, sum(file.stat().st_size for file in files if file.is_file())]))
 """
 
 

@@ -23,7 +23,12 @@ from chrome import training
 from markdown_pages import COMMAND_LINES, NO_COMMANDS, ROOT, SESSION, Block, blocks, code_spans, pages
 
 from autotune.cli import VERBS, autotune, run
+from autotune.collect import artefacts
 from autotune.invocation import invoked
+from autotune.model.patch import Edit, Patch, PatchChange
+from autotune.model.rule import Effect
+from autotune.patch.file import NAME, dumps
+from autotune.patch.journal import sha256
 
 OTHERS = {
     "accelerate": "a launcher of Hugging Face",
@@ -54,6 +59,7 @@ READS_WITH = {"apply": ("--diff",), "diagnose": ("--load", "--trace"), "fit": ("
 MAY_FAIL = ("check", "fit")
 """Exit code 1 is an answer of these: a finding, or nothing that fits."""
 
+PROJECTS = ROOT / "fixtures" / "projects"
 RUN_ID = re.compile(r"\d{8}-\d{6}-[0-9a-f]{6}")
 OPTIONAL = re.compile(r"\[[A-Z]+\]")
 """[RUN] and [ARGS] may be left out."""
@@ -75,9 +81,11 @@ class Workshop:
 def workshop(tmp_path_factory: pytest.TempPathFactory) -> Workshop:
     """A repository with what the pages name: scripts, configs, traces, prices, a stored run and its Recording."""
     folder = tmp_path_factory.mktemp("workshop")
-    shutil.copytree(ROOT / "fixtures" / "configs", folder / "configs")
+    shutil.copytree(PROJECTS / "lightning_cli", folder, dirs_exist_ok=True)  # configs/ and the package pkg/
+    shutil.copy(PROJECTS / "hf_flags" / "run.sh", folder)
+    (folder / "job.sbatch").write_text("#!/bin/bash\n#SBATCH --gres=gpu:4\nsrun torchrun --nproc-per-node 4 train.py\n")
     for name in ("train.py", "other.py"):
-        shutil.copy(ROOT / "fixtures" / "projects" / "raw_argparse" / "train.py", folder / name)
+        shutil.copy(PROJECTS / "raw_argparse" / "train.py", folder / name)
     shutil.copy(ROOT / "fixtures" / "configs" / "trl.yaml", folder / "sft.yaml")
     (folder / "prices.toml").write_text("[a100-80]\nusd_per_hour = 1.89\ndate = 2026-11-20\n")
     (folder / "folder").mkdir()
@@ -95,9 +103,18 @@ def workshop(tmp_path_factory: pytest.TempPathFactory) -> Workshop:
     measured = [sys.executable, "-m", "autotune", "diagnose", "--steps", "5", "--quiet", "--no-lock", "train.py"]
     subprocess.run(measured, cwd=folder, check=True, capture_output=True, env={**os.environ, "OMP_NUM_THREADS": "1"})
     (run_folder,) = (folder / ".autotune" / "runs").iterdir()
+    _propose_a_change(run_folder, folder)
     for name in ("recording.json", "baseline.json"):
         shutil.copy(next(run_folder.glob("recording-*.json")), folder / name)
     return Workshop(folder, run_folder.name)
+
+
+def _propose_a_change(run_folder: Path, folder: Path) -> None:
+    """Whether a diagnosis proposes one depends on how busy the machine is."""
+    config = folder / "configs" / "base.yaml"
+    edit = Edit("configs/base.yaml", "data.num_workers", "0", "2", sha256=sha256(config.read_bytes()))
+    change = PatchChange("loader.num_workers", "loader#train", 0, 2, ("DL001",), Effect.EQUIVALENT, "1.5x", (edit,))
+    artefacts.write_patch(run_folder / NAME, dumps(Patch(str(folder), run_folder.name, ("train.py",), (change,))))
 
 
 def checked_blocks() -> Iterator[Block]:
@@ -138,12 +155,13 @@ def check_words(words: tuple[str, ...], folder: Path) -> None:
     assert called.file is not None or Path(called.program).name in OTHERS, called.program
 
 
-def check_program(words: tuple[str, ...]) -> None:
-    """`python -m benchmarks.accuracy --subset`, `python benchmarks/fit.py`, `make test`: file, options, target."""
+def check_program(words: tuple[str, ...], folder: Path) -> None:
+    """`python -m benchmarks.accuracy --subset`, `python benchmarks/fit.py`, `make test`: file, options, target. What
+    lies in the user's `folder` is theirs."""
     if words[0] == "make":
         targets = re.findall(r"^([\w-]+):", (ROOT / "Makefile").read_text(encoding="utf-8"), re.MULTILINE)
         assert set(words[1:]) <= set(targets)
-    elif words[1:3] != ("-m", "venv"):
+    elif words[1:3] != ("-m", "venv") and not (folder / words[1]).is_file():
         named = words[2].replace(".", "/") if words[1] == "-m" else words[1]
         found = [file for end in ("", ".py", "/__main__.py") if (file := ROOT / f"{named}{end}").is_file()]
         assert found, f"{named} does not exist"
@@ -159,7 +177,7 @@ def test_every_command_exists(block: Block, workshop: Workshop, monkeypatch: pyt
         if program == "autotune":
             check_words((words[0], *workshop.typed(words[1:])), workshop.folder)
         elif program in ("python", "make"):
-            check_program(words)
+            check_program(words, workshop.folder)
         else:
             assert program in OTHERS, f"{block}: whose is {program}?"
 
@@ -169,8 +187,9 @@ def test_every_command_exists(block: Block, workshop: Workshop, monkeypatch: pyt
 def test_what_only_reads_is_run(
     page: str, workshop: Workshop, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """In the order of the page: a baseline is written before it is read."""
+    """In the order of the page: a baseline is written before it is read. The last run of another page is not ours."""
     monkeypatch.chdir(workshop.folder)
+    artefacts.mark_last(workshop.folder / ".autotune" / "runs" / workshop.run)
     for block in (block for block in BLOCKS if block.page == page):
         for words in block.commands():
             if words[0] == "autotune" and only_reads(words):
@@ -239,7 +258,7 @@ def test_a_wrong_command_is_found(line: str, tmp_path: Path, monkeypatch: pytest
         check_words(words, tmp_path)
 
 
-def test_a_wrong_program_is_found() -> None:
+def test_a_wrong_program_is_found(tmp_path: Path) -> None:
     for words in (("make", "gone"), ("python", "benchmarks/gone.py"), ("python", "benchmarks/fit.py", "--gone")):
         with pytest.raises(AssertionError):
-            check_program(words)
+            check_program(words, tmp_path)
