@@ -36,6 +36,7 @@ root_doc = "README"
 include_patterns = ["*.md", "docs/**.md", "fixtures/**.md", "skills/**.md"]
 exclude_patterns = [".*", "build", "dist", "tests", "benchmarks", "rules", "autotune"]
 myst_heading_anchors = 4
+smartquotes = False
 
 html_theme = "furo"
 html_title = f"autotune {release}"

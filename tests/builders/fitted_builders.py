@@ -25,6 +25,7 @@ def close():
 
 def fitted(**changes):
     """A whole answer: two cards, one of which is too small."""
-    cards = (card(), card("t4", FitVerdict.DOES_NOT_FIT, margin=-52 * GIB, step_ms=None, run_s=None, usd=None))
+    small = card("t4", FitVerdict.DOES_NOT_FIT, margin=-51 * GIB, step_ms=None, run_s=None, usd=None)
+    cards = (card(), replace(small, limit=15 * GIB, largest=0))
     one = Fitted(("python", "train.py"), "fake steps", cards, 1, None, 1000, 56.0, ("train.py:21 reads a value",))
     return replace(one, **changes)
