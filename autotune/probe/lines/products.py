@@ -64,7 +64,9 @@ def _mode(session: ProbeSession) -> Any:
     from torch.utils._python_dispatch import TorchDispatchMode
     from torch.utils.flop_counter import flop_registry
 
-    class Mode(TorchDispatchMode):
+    base: Any = TorchDispatchMode
+
+    class Mode(base):  # type: ignore[misc]  # torch's class has no types
         """`unknown` are names of operators without a formula that multiply."""
 
         def __init__(self) -> None:
