@@ -1,6 +1,8 @@
 # make demo: a virtual environment, the package, and the report on a shipped faulty script.
 # make test: the same environment, then every check.
 # make test-cuda: the probe under a CUDA build of torch, which needs no GPU; downloads about three gigabytes.
+# make docs: the documentation as a site in build/docs; a warning or a dead link is an error.
+# make wheel: the wheel, tried in an environment without torch.
 # make accuracy: the labelled scripts of the subset, scored; about three minutes.
 
 PYTHON ?= python3
@@ -12,7 +14,9 @@ CUDA_VENV ?= .venv-cuda
 CUDA_TORCH ?= torch==2.14.1
 CUDA_BIN := $(CUDA_VENV)/bin
 
-.PHONY: demo test test-cuda lint unit accuracy clean
+DOCS_VENV ?= .venv-docs
+
+.PHONY: demo test test-cuda lint unit accuracy docs wheel clean
 
 demo: $(VENV)/.ready
 	$(BIN)/autotune diagnose fixtures/scripts/tokenise_in_getitem.py --steps 400
@@ -31,6 +35,13 @@ unit: $(VENV)/.ready
 accuracy: $(VENV)/.ready
 	$(BIN)/python -m benchmarks.accuracy --subset --least 0.6
 
+docs: $(DOCS_VENV)/.ready
+	$(DOCS_VENV)/bin/sphinx-build --fail-on-warning --keep-going --nitpicky --quiet -c docs . build/docs
+
+wheel: $(VENV)/.ready
+	$(BIN)/python -m pip install --quiet build
+	$(BIN)/python tests/ci/wheel_smoke.py
+
 test-cuda: $(CUDA_VENV)/.ready
 	$(CUDA_BIN)/python -c 'import torch; print("torch", torch.__version__, "CUDA", torch.version.cuda); assert torch.version.cuda'
 	$(CUDA_BIN)/python -m pytest tests/probe
@@ -41,6 +52,13 @@ $(CUDA_VENV)/.ready: pyproject.toml
 	$(CUDA_BIN)/python -m pip install --quiet $(CUDA_TORCH) --editable '.[dev]'
 	touch $@
 
+# The pages are read as they are: of the package only its version.
+$(DOCS_VENV)/.ready: pyproject.toml constraints.txt
+	$(PYTHON) -m venv $(DOCS_VENV)
+	$(DOCS_VENV)/bin/python -m pip install --quiet --upgrade pip
+	$(DOCS_VENV)/bin/python -m pip install --quiet --constraint constraints.txt --group docs
+	touch $@
+
 $(VENV)/.ready: pyproject.toml constraints.txt
 	$(PYTHON) -c 'import sys; sys.version_info >= (3, 11) or sys.exit("autotune needs Python 3.11 or newer")'
 	$(PYTHON) -m venv $(VENV)
@@ -49,4 +67,4 @@ $(VENV)/.ready: pyproject.toml constraints.txt
 	touch $@
 
 clean:
-	rm -rf $(VENV) $(CUDA_VENV) .autotune
+	rm -rf $(VENV) $(CUDA_VENV) $(DOCS_VENV) .autotune build

@@ -26,7 +26,7 @@ WALKS = [
     "A verdict",
     "A CLI option",
 ]
-NO_PACKAGE = {"benchmarks", "builders", "ci", "fixtures", "matrix", "rules"}
+NO_PACKAGE = {"benchmarks", "builders", "ci", "docs", "fixtures", "matrix", "rules"}
 """Folders of tests/ that test something else than a package of autotune/, or hold no tests."""
 
 FILES = {"patch.yaml", "recording-*.json", "what-ifs.md", ".autotune/runs/<id>"}

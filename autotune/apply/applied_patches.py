@@ -7,7 +7,7 @@ from pathlib import Path
 
 from autotune import state
 from autotune.collect import artefacts
-from autotune.patch.journal import ChangeName, PatchStore, journals
+from autotune.patch.journal import ChangeName, PatchStore, journals, written_at
 from autotune.patch.present import is_present
 
 PATCHES = "patches"
@@ -32,6 +32,14 @@ def written_by(root: Path, run: str) -> dict[ChangeName, int]:
     folder = state.known_project(root)
     of_run = [one for one in journals(folder / PATCHES) if run_of(one.title) == run] if folder is not None else []
     return {name: one.number for one in of_run if is_present(one) for name in one.changes}
+
+
+def last_written_by(root: Path, run: str) -> float | None:
+    """When the last of the patches of a run that are in the files was written, in seconds since the epoch; None where
+    there is none."""
+    folder = state.known_project(root)
+    of_run = [one for one in journals(folder / PATCHES) if run_of(one.title) == run] if folder is not None else []
+    return max((written_at(one) for one in of_run if is_present(one)), default=None)
 
 
 def patch_store(cwd: Path) -> PatchStore | None:

@@ -12,12 +12,12 @@ from typing import Any
 import click
 
 from autotune.cli import options
-from autotune.cli.outlook_options import outlook, outlook_request
+from autotune.cli.outlook_options import load_asked, outlook, outlook_request
 from autotune.cli.output import columns, has_colour, show, verdict_last
 from autotune.cli.script_command import explain_misplaced_options
 from autotune.collect import Request, Status
 from autotune.collect.request import DEFAULT_STEPS, LEAST_WINDOW_S
-from autotune.diagnose.diagnose import DiagnoseOptions, diagnose, load
+from autotune.diagnose.diagnose import DiagnoseOptions, diagnose
 from autotune.diagnose.from_trace import ENDINGS, diagnose_traces
 from autotune.diagnose.outlook import OutlookRequest
 from autotune.errors import ScriptError, UsageError
@@ -73,7 +73,7 @@ def command(command: tuple[str, ...], **given: Any) -> None:
     if given["traces"]:
         _print(_read_traces(command, asked, given), given)
     elif given["load"] is not None:
-        _print(load(given["load"], cwd=Path.cwd(), price=given["price"], asked=asked), given)
+        _print(load_asked(given["load"], given), given)
     elif _measure(command, asked, given).run.outcome in FAILED:
         raise SystemExit(ScriptError.exit_code)
 

@@ -10,12 +10,15 @@ import re
 from collections.abc import Callable
 from math import isfinite
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from autotune.model.rule import Effect
 from autotune.report import formats
+
+if TYPE_CHECKING:
+    from click.shell_completion import CompletionItem
 
 Decorator = Callable[[Callable[..., Any]], Callable[..., Any]]
 
@@ -75,7 +78,16 @@ price = click.option("--price", type=float, help="USD per hour of this machine: 
 no_lock = click.option("--no-lock", is_flag=True, help="Measure even while another measurement runs.")
 verbose = click.option("--verbose", is_flag=True, help="Say of all that was not looked at why.")
 quiet = click.option("--quiet", is_flag=True, help="Show no progress on stderr.")
-script_command = click.argument("command", nargs=-1, type=click.UNPROCESSED)
+
+
+def _files(context: click.Context, parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:
+    """For the shell's completion: it offers names of files."""
+    from click.shell_completion import CompletionItem  # only a shell that completes a word needs it
+
+    return [CompletionItem(incomplete, type="file")]
+
+
+script_command = click.argument("command", nargs=-1, type=click.UNPROCESSED, shell_complete=_files)
 """COMMAND: a script with its arguments, or a command that starts one; `cli/script_command.py` says which."""
 
 

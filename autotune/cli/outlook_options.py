@@ -1,14 +1,24 @@
-"""What a report says beside, where it is asked for: whether to restart a running job, and other devices."""
+"""What a report says beside, where it is asked for: whether to restart a running job, and other devices.
+
+`load_asked` is the report of a stored run with it.
+"""
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Mapping
+from pathlib import Path
 from typing import Any
 
 import click
 
+from autotune.apply import promises
+from autotune.diagnose.diagnose import load
 from autotune.diagnose.outlook import OutlookRequest
+from autotune.errors import UsageError
 from autotune.model.outlook import ProgressLine
+from autotune.model.report import Report
+from autotune.outlet import print_stderr
 from autotune.predict.device_options import DeviceRequest
 from autotune.predict.progress_line import progress
 
@@ -44,3 +54,16 @@ def outlook_request(given: Mapping[str, Any]) -> OutlookRequest:
     devices = given["devices"]
     wanted = DeviceRequest(devices, given["bandwidth"], given["device_price"]) if devices is not None else None
     return OutlookRequest(given["at"], wanted)
+
+
+def load_asked(name: str, given: Mapping[str, Any]) -> Report:
+    """The report of a stored run, with what these options ask for; a promise that a job kept or broke is remembered."""
+    asked = outlook_request(given)
+    report = load(name, cwd=Path.cwd(), price=given["price"], asked=asked)
+    if asked.at is not None:
+        try:
+            if promises.record(report, asked.at, time.time()):
+                print_stderr("autotune: this job has the changes: its speed calibrates later predictions")
+        except (OSError, UsageError) as error:
+            print_stderr(f"autotune: {promises.why_not_written(error)}")
+    return report

@@ -9,10 +9,9 @@ from typing import Any
 import click
 
 from autotune.cli import options
-from autotune.cli.outlook_options import outlook, outlook_request
+from autotune.cli.outlook_options import load_asked, outlook, outlook_request
 from autotune.cli.output import columns, has_colour, show, verdict_last
 from autotune.collect import artefacts
-from autotune.diagnose.diagnose import load
 from autotune.diagnose.outlook import NOTHING, OutlookRequest
 from autotune.errors import UsageError
 from autotune.history import results
@@ -64,4 +63,4 @@ def _result(name: str, asked: OutlookRequest, given: Mapping[str, Any]) -> tuple
     searched = results.search(path) if asked == NOTHING else None
     if searched is not None:
         return "tune", searched
-    return "diagnose", load(name, cwd=Path.cwd(), price=given["price"], asked=asked)
+    return "diagnose", load_asked(name, given)

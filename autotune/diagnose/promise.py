@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from autotune.model.evidence import Evidence
 from autotune.model.outlook import ProgressLine, Promise, PromiseResult
 from autotune.model.report import Report
@@ -14,14 +16,29 @@ FOREIGN = 3.0
 
 def promise(report: Report, at: ProgressLine) -> Promise | None:
     """What `at` says of the last expectation that it meets, else of the first; None where nothing was promised."""
-    promised = [one for one in expectations(report) if one.limit_ms is not None]
+    promised = _promised(report)
     if not promised:
         return None
-    shown_ms, paused_ms = _shown_ms(at, report.evidence), _paused_ms(report)
+    shown_ms = _shown_ms(at, report.evidence)
     met = [one for one in promised if shown_ms is not None and shown_ms <= (one.limit_ms or 0.0)]
-    of = met[-1] if met else promised[0]
+    return _judged(met[-1] if met else promised[0], shown_ms, report)
+
+
+def promise_of(numbers: Sequence[int], report: Report, at: ProgressLine) -> tuple[Promise, Expectation] | None:
+    """What `at` says of a job with exactly the changes `numbers`, with what was expected of it; None where nothing was
+    promised of these."""
+    shown_ms = _shown_ms(at, report.evidence)
+    of = next((one for one in _promised(report) if set(one.numbers) == set(numbers)), None)
+    return None if of is None else (_judged(of, shown_ms, report), of)
+
+
+def _promised(report: Report) -> list[Expectation]:
+    return [one for one in expectations(report) if one.limit_ms is not None]
+
+
+def _judged(of: Expectation, shown_ms: float | None, report: Report) -> Promise:
     return Promise(
-        result=_result(of, shown_ms, paused_ms),
+        result=_result(of, shown_ms, _paused_ms(report)),
         numbers=of.numbers,
         shown_ms=shown_ms,
         expected_ms=of.expected_ms,

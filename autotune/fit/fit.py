@@ -89,12 +89,28 @@ def fit(options: FitOptions, show: Show, *, cwd: Path, environ: Mapping[str, str
     seconds = time.monotonic() - began
     if not record.steps:
         why, to_do = _broken(recording, record, root)
-        return Fitted(
-            command, "fake steps", (), options.num_devices, options.sharding, _steps(options), seconds, (), why, to_do
-        )
+        return replace(_fitted(command, (), options, seconds), why_not=why, to_do=to_do)
     answers = tuple(answer(card, record, options) for card in options.cards)
     told = tuple(notes(recording, record, options, root))
-    return Fitted(command, "fake steps", answers, options.num_devices, options.sharding, _steps(options), seconds, told)
+    return replace(_fitted(command, answers, options, seconds), notes=told)
+
+
+def _fitted(command: tuple[str, ...], cards: tuple[CardAnswer, ...], options: FitOptions, seconds: float) -> Fitted:
+    """An answer by fake steps, as of today."""
+    return Fitted(
+        command=command,
+        basis="fake steps",
+        cards=cards,
+        num_devices=options.num_devices,
+        sharding=options.sharding,
+        steps=_steps(options),
+        seconds=seconds,
+        day=_today(),
+    )
+
+
+def _today() -> str:
+    return time.strftime("%Y-%m-%d", time.gmtime())
 
 
 def load(name: str, options: FitOptions, *, cwd: Path) -> Fitted:
@@ -117,6 +133,7 @@ def load(name: str, options: FitOptions, *, cwd: Path) -> Fitted:
         _steps(options),
         time.monotonic() - began,
         found.notes,
+        day=_today(),
     )
 
 

@@ -76,7 +76,7 @@ class CardAnswer(Struct, frozen=True):
 class Fitted(Struct, frozen=True):
     """All of it. `basis` is "fake steps" or "memory budget"; `why_not` says why nothing can be told, else "".
 
-    `steps` is how many optimizer steps times and prices are of; `seconds` is what the answer took.
+    `steps` is how many optimizer steps times and prices are of; `seconds` is what the answer took, on `day`.
     """
 
     command: tuple[str, ...]
@@ -89,6 +89,7 @@ class Fitted(Struct, frozen=True):
     notes: tuple[str, ...] = ()
     why_not: str = ""
     to_do: str = ""
+    day: str = ""
 
     @property
     def any_fits(self) -> bool:

@@ -492,12 +492,23 @@ class ComparedRows(TypedDict):
     rows: list[ModuleRows]
 
 
+class CountedProducts(TypedDict):
+    """Floating-point operations of matrix products, convolutions and attention, without what was recomputed."""
+
+    steps: list[dict[str, int]]
+    """Of each step, by element type: "bfloat16", "float32", "tf32"."""
+
+    unknown: list[str]
+    """Operators that compute and have no formula: with one of them the numbers are too small."""
+
+
 class Lines(TypedDict):
     """What live steps after the window tell of the user's lines."""
 
     results: NotRequired[ComparedResults]
     frozen: NotRequired[ComparedFrozen]
     rows: NotRequired[ComparedRows]
+    products: NotRequired[CountedProducts]
     lines: NotRequired[SampledLines]
     operations: NotRequired[RecordedOperations]
 

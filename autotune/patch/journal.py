@@ -155,6 +155,11 @@ def with_state(journal: Journal, state: str, disk: Disk) -> Journal:
     return journal
 
 
+def written_at(journal: Journal) -> float:
+    """When its state last changed, in seconds since the epoch: of a patch that is in the files, when it was written."""
+    return (journal.folder / _NAME).stat().st_mtime
+
+
 def journals(folder: Path) -> tuple[Journal, ...]:
     """All journals below `folder`, the oldest first. A folder without a journal never began to write.
 

@@ -46,6 +46,8 @@ RENDERERS = {
     "fit": {
         "text": "autotune.report.text.fit",
         "json": "autotune.report.json.fit",
+        "markdown": "autotune.report.markdown.fit",
+        "html": "autotune.report.html.fit",
     },
     "apply": {
         "text": "autotune.report.text.apply",

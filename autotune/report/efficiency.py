@@ -1,4 +1,4 @@
-"""How fast the run is, in what it is for: samples and tokens per second, and how busy the device is."""
+"""How fast the run is, in what it is for: samples and tokens per second, how busy the device is, MFU."""
 
 from __future__ import annotations
 
@@ -13,13 +13,17 @@ LEAST_PADDING = 0.01
 
 
 def parts(report: Report) -> Iterator[str]:
-    """ "9.2 samples/s", "25,300 tokens/s (17,400 without padding)", "device busy 93 %"; what is unknown is left out."""
+    """ "9.2 samples/s", "25,300 tokens/s (17,400 without padding)", "device busy 93 %", "MFU 41 %"; what is unknown is
+    left out."""
     if report.step is None:
         return
     yield from _throughput(report.step, " per process" if report.run.num_processes > 1 else "")
     busy = busy_share(report)
     if busy is not None:
         yield f"device busy {percent(busy)}"
+    mfu = report.evidence.lookup(RUN, "device.mfu_share")
+    if isinstance(mfu, float):
+        yield f"MFU {percent(mfu)}"
 
 
 def busy_share(report: Report) -> float | None:

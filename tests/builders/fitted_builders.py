@@ -18,8 +18,14 @@ def card(name="a100-80", verdict=FitVerdict.FITS, **changes):
     return CardAnswer(name, name.upper(), 79 * GIB, (replace(one, **changes),), 5, 1.89, "2026-11-20")
 
 
+def close():
+    """A card whose end lies within the interval."""
+    return replace(card("a100-64", FitVerdict.TOO_CLOSE, margin=-2 * GIB), limit=64 * GIB, usd_per_hour=None, largest=0)
+
+
 def fitted(**changes):
     """A whole answer: two cards, one of which is too small."""
-    cards = (card(), card("t4", FitVerdict.DOES_NOT_FIT, margin=-52 * GIB, step_ms=None, run_s=None, usd=None))
+    small = card("t4", FitVerdict.DOES_NOT_FIT, margin=-51 * GIB, step_ms=None, run_s=None, usd=None)
+    cards = (card(), replace(small, limit=15 * GIB, largest=0))
     one = Fitted(("python", "train.py"), "fake steps", cards, 1, None, 1000, 56.0, ("train.py:21 reads a value",))
     return replace(one, **changes)

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 import report_cases
+from fitted_builders import card, close, fitted
 from hypothesis import strategies as st
 from msgspec.structs import replace
 from report_builders import change, evidence, finding, gain, recommendation, report, rule, run, skipped, step
@@ -97,6 +98,8 @@ NOTES: dict[str, tuple[str, Callable[[], Any]]] = {
         "tune",
         lambda: kept(space=Space(()), trials=(), verified=None, stopped="there is nothing to search"),
     ),
+    "fit_empty": ("fit", lambda: fitted(cards=(), why_not="train.py:7: aten::x cannot run without data", to_do="Go.")),
+    "fit_full": ("fit", lambda: fitted(cards=(card(), close(), *fitted().cards[1:]), day="2026-11-26")),
     "tune_full": ("tune", lambda: tuned(price_per_hour=2.0, day="2026-11-26")),
 }
 """Verb and result, by the name of the golden file."""

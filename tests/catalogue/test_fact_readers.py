@@ -19,6 +19,7 @@ JSON_ONLY = {
     "step.communication_share": "with its siblings it sums to the step",
     "step.other_share": "with its siblings it sums to the step",
     "step.one_cpu_share": "how much of a step has no use for more CPUs; the report has them line by line",
+    "step.num_flops": "what device.mfu_share is made of",
     "growth.memory_is_steady": "says why growth.memory_bytes_per_step is absent",
     "loader.len_cv": "how much the lengths differ",
     "env.omp_num_threads": "explains run.num_threads",

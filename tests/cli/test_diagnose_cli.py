@@ -24,8 +24,7 @@ def asked(monkeypatch):
         seen.append(options.asked)
         raise UsageError("far enough")
 
-    monkeypatch.setattr("autotune.cli.report.load", load)
-    monkeypatch.setattr("autotune.cli.diagnose.load", load)
+    monkeypatch.setattr("autotune.cli.outlook_options.load", load)
     monkeypatch.setattr("autotune.cli.report.artefacts.resolve", lambda name, cwd: cwd / name)
     monkeypatch.setattr("autotune.cli.diagnose.diagnose", diagnose)
     return seen

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 
 import pytest
 
@@ -70,6 +71,17 @@ def test_what_fits_nowhere_exits_with_1(script, capfd):
     (size,) = found["cards"][0]["sizes"]
     assert (size["verdict"], size["step_ms"]) == ("does not fit", None)
     assert size["low_bytes"] > 4 * 4 * 48000**2
+
+
+@pytest.mark.train
+@pytest.mark.parametrize("format_", ["markdown", "html"])
+def test_the_answer_is_a_dated_note(format_, script, capfd, tmp_path):
+    words = ["--on", "t4", "--format", format_, "--output", str(tmp_path / "note"), script()]
+    assert run(["fit", "--quiet", "--no-lock", *words]) == 0
+    text = (tmp_path / "note").read_text()
+    assert "Memory and cards: train.py" in text
+    assert time.strftime("%Y-%m-%d", time.gmtime()) in text
+    assert "weights" in text and ("surely needed" in text) == (format_ == "html")
 
 
 @pytest.mark.train

@@ -21,6 +21,7 @@ def test_what_is_known_is_told_and_nothing_else() -> None:
         "25,300 tokens/s (17,400 without padding)",
     ]
     assert parts({"device.busy_share": 0.93}) == ["device busy 93 %"]
+    assert parts({"device.busy_share": 0.93, "device.mfu_share": 0.41}) == ["device busy 93 %", "MFU 41 %"]
 
 
 def test_without_padding_there_is_one_number() -> None:

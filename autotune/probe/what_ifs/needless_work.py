@@ -94,5 +94,10 @@ class NeedlessWork:
 
 def can_be_watched(session: ProbeSession) -> bool:
     """Not where code was compiled: it computes what it was compiled for, and `inputs` change nothing in it."""
+    return not has_compiled_code()
+
+
+def has_compiled_code() -> bool:
+    """Whether torch.compile has compiled a graph in this process."""
     utils = sys.modules.get("torch._dynamo.utils")
-    return utils is None or not utils.counters["stats"]["unique_graphs"]
+    return utils is not None and bool(utils.counters["stats"]["unique_graphs"])

@@ -32,9 +32,10 @@ LOOKS: tuple[Phase, ...] = (
     ("operations", {}),
     ("results", {}),
     ("rows", {}),
+    ("products", {}),
     ("frozen", {}),
 )
-LOOK_STEPS = {"lines": 2, "operations": 3, "results": 5, "rows": 4, "frozen": 4}
+LOOK_STEPS = {"lines": 2, "operations": 3, "results": 5, "rows": 4, "products": 4, "frozen": 4}
 """Least number of steps of each, the unfinished step at its start included."""
 
 LOOK_S = {"lines": 2.0}
@@ -85,9 +86,11 @@ def _expected_s(phases: list[Phase], mean_s: float, rounds: int) -> float:
 
 def _looks(session: ProbeSession, mean_s: float) -> list[Phase]:
     """The phases that ask nothing. Of long steps the window's own samples are many enough, and comparing takes long."""
-    left_out = set() if session.trains_on_cuda() else {"profile"}
+    # No rate of a CPU is known to hold products against.
+    left_out = set() if session.trains_on_cuda() else {"profile", "products"}
     left_out |= {"lines"} if mean_s > LONG_S else set()
     left_out |= {"operations"} if mean_s > VERY_LONG_S else set()
+    left_out |= {"products"} if mean_s > LONG_S or needless_work.has_compiled_code() else set()
     left_out |= {"results", "rows", "frozen"} if mean_s > LONG_S / 2 else set()
     return [phase for phase in LOOKS if phase[0] not in left_out]
 

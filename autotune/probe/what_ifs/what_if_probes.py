@@ -15,6 +15,7 @@ from .. import clock, device_clock, ending
 from ..lines.frozen import FrozenComparison
 from ..lines.line_sampler import LineSampler
 from ..lines.operations import LineOperations
+from ..lines.products import ProductCount
 from ..lines.results import ResultComparison
 from ..lines.rows import RowComparison
 from . import cacheable_items, kernels, loader_test, other_load, schedule, torch_settings
@@ -32,7 +33,7 @@ if TYPE_CHECKING:
 TRAINING = ("replay", "micro_batch", "narrow_batch", "replay_changed")
 """The phases that train, on kept batches or, without a loader, on the script's own."""
 
-LIVE = ("profile", "lines", "operations", "results", "rows")
+LIVE = ("profile", "lines", "operations", "results", "rows", "products")
 """The phases in which the script goes on as it is, with batches of its loader's; in "frozen" it gets one batch again
 and again."""
 
@@ -287,6 +288,8 @@ class WhatIfProbes:
             return ResultComparison(*(self._sampler.hot() if self._sampler is not None else ({}, {})))
         if self.current == "rows":
             return RowComparison(self._session)
+        if self.current == "products":
+            return ProductCount(self._session)
         if self.current == "frozen":
             sampler, self._sampler = self._sampler, None  # it holds the modules alive
             return FrozenComparison(self._session, sampler.frozen() if sampler is not None else [])

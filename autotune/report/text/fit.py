@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from autotune.model.fitted import CardAnswer, CardFit, Fitted, FitVerdict
+from autotune.model.fitted import CardAnswer, CardFit, Fitted, FitVerdict, MemoryNeed
 from autotune.model.outlook import ValueRange
 from autotune.report.text.layout import MIN_WIDTH, StyledLine, cells, pad, paragraph, to_text, wrap
 from autotune.report.units import duration, money, size, step_time
 
-_HEAD = ("card", "batch", "needs", "of", "", "step", "run", "price")
+HEAD = ("card", "batch", "needs", "of", "", "step", "run", "price")
+"""Of `rows`; without a name stands the verdict."""
+
 _STYLES = {FitVerdict.FITS: "apply", FitVerdict.TOO_CLOSE: "decide", FitVerdict.DOES_NOT_FIT: "bad"}
 
 
@@ -17,36 +19,58 @@ def render(fitted: Fitted, colour: bool, width: int) -> str:
     if fitted.why_not:
         lines = paragraph("Cannot tell", fitted.why_not, width)
         return to_text([*lines, *wrap(fitted.to_do, width)], colour, width)
-    lines = [*_table(fitted), StyledLine(""), *_largest(fitted, width), *_parts(fitted, width)]
-    lines += paragraph("Basis", _basis(fitted), width)
+    of = size_of_parts(fitted)
+    lines = [*_table(fitted), StyledLine(""), *paragraph(LARGEST, ", ".join(largest(fitted)), width)]
+    lines += paragraph(f"At the peak{of}", ", ".join(f"{name} {amount}" for name, amount in parts(fitted)), width)
+    lines += paragraph("Basis", basis(fitted), width)
     for note in fitted.notes:
         lines += paragraph("Note", note, width)
     return to_text(lines, colour, width)
 
 
 def _table(fitted: Fitted) -> list[StyledLine]:
-    """The columns that hold something; a row is as wide as it is."""
-    rows = [(card, one) for card in fitted.cards for one in card.fits]
-    texts = [_HEAD, *(_row(card, one) for card, one in rows)]
-    used = [index for index in range(len(_HEAD)) if any(text[index] for text in texts[1:])]
-    columns = [max(cells(text[index]) for text in texts) for index in used]
-    made = ["  ".join(pad(text[index], room) for index, room in zip(used, columns, strict=True)) for text in texts]
-    styles = ["heading", *(_STYLES[one.verdict] for _, one in rows)]
-    return [StyledLine(text.rstrip(), style, whole=True) for text, style in zip(made, styles, strict=True)]
+    """A row is as wide as it is."""
+    head, *made = table(fitted)
+    columns = [max(map(cells, column)) for column in zip(head, *made, strict=True)]
+    texts = ["  ".join(pad(text, room) for text, room in zip(row, columns, strict=True)) for row in (head, *made)]
+    styles = ["heading", *(_STYLES[one.verdict] for card in fitted.cards for one in card.fits)]
+    return [StyledLine(text.rstrip(), style, whole=True) for text, style in zip(texts, styles, strict=True)]
+
+
+def table(fitted: Fitted) -> list[tuple[str, ...]]:
+    """The head, and a row for each card and size: the columns that hold something."""
+    rows = [_row(card, one) for card in fitted.cards for one in card.fits]
+    used = [index for index in range(len(HEAD)) if any(row[index] for row in rows)]
+    return [tuple(row[index] for index in used) for row in (HEAD, *rows)]
 
 
 def _row(card: CardAnswer, one: CardFit) -> tuple[str, ...]:
-    samples = "?" if one.need.samples is None else str(one.need.samples)
     return (
         card.name,
-        f"{samples} x {one.need.length}" if one.need.length is not None else samples,
-        f"{_gib(one.need.low)}-{_gib(one.need.high)} GiB",
+        batch(one.need),
+        need(one.need),
         f"{_gib(card.limit)} GiB",
-        f"fits, {size(one.margin)} free" if one.verdict is FitVerdict.FITS else one.verdict,
+        verdict(one),
         _range(one.step_ms, step_time),
         _range(one.run_s, duration),
         _range(one.usd, money),
     )
+
+
+def batch(of: MemoryNeed) -> str:
+    """ "4 x 2048": samples and tokens of each."""
+    samples = "?" if of.samples is None else str(of.samples)
+    return f"{samples} x {of.length}" if of.length is not None else samples
+
+
+def need(of: MemoryNeed) -> str:
+    """ "1.28-2.58 GiB"."""
+    return f"{_gib(of.low)}-{_gib(of.high)} GiB"
+
+
+def verdict(one: CardFit) -> str:
+    """ "fits, 77 GiB free", "too close"."""
+    return f"fits, {size(one.margin)} free" if one.verdict is FitVerdict.FITS else one.verdict.value
 
 
 def _gib(num_bytes: float) -> str:
@@ -61,23 +85,29 @@ def _range(value: ValueRange | None, words: object) -> str:
     return low if low == high else f"{low} to {high}"
 
 
-def _largest(fitted: Fitted, width: int) -> list[StyledLine]:
+LARGEST = "Largest micro-batch that fits, by a line through the sizes that were tried"
+
+
+def largest(fitted: Fitted) -> list[str]:
+    """ "a100-80 45", of each card of which it is known."""
     known = [card for card in fitted.cards if card.largest is not None]
-    texts = [f"{card.name} {card.largest}" if card.largest else f"{card.name} none" for card in known]
-    return paragraph(
-        "Largest micro-batch that fits, by a line through the sizes that were tried", ", ".join(texts), width
-    )
+    return [f"{card.name} {card.largest}" if card.largest else f"{card.name} none" for card in known]
 
 
-def _parts(fitted: Fitted, width: int) -> list[StyledLine]:
-    """Of the first size, on the first card: its parts are those of every card."""
+def parts(fitted: Fitted) -> list[tuple[str, str]]:
+    """Name and size, of the first size on the first card: its parts are those of every card."""
     needs = [one.need for card in fitted.cards[:1] for one in card.fits[:1]]
-    texts = [f"{name} {size(amount)}" for need in needs for name, amount in need.parts.items() if amount]
-    of = f" of a micro-batch of {needs[0].samples}" if needs and needs[0].samples is not None else ""
-    return paragraph(f"At the peak{of}", ", ".join(texts), width)
+    return [(name, size(amount)) for of in needs for name, amount in of.parts.items() if amount]
 
 
-def _basis(fitted: Fitted) -> str:
+def size_of_parts(fitted: Fitted) -> str:
+    """ " of a micro-batch of 4": what `parts` is of; "" where that is unknown."""
+    needs = [one.need for card in fitted.cards[:1] for one in card.fits[:1]]
+    return f" of a micro-batch of {needs[0].samples}" if needs and needs[0].samples is not None else ""
+
+
+def basis(fitted: Fitted) -> str:
+    """What was done, and what is assumed."""
     if fitted.basis == "memory budget":
         return "the memory budget of a stored diagnosis, with CUDA's context; times are not known"
     shared = ""
