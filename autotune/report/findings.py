@@ -58,14 +58,20 @@ def _by_severity(findings: Iterable[LocatedFinding]) -> tuple[LocatedFinding, ..
     return tuple(sorted(findings, key=_order))
 
 
-def _order(each: LocatedFinding) -> tuple[int, str, int, int, str]:
+def _order(each: LocatedFinding) -> tuple[int, str, int, int, int, int, str]:
     where, rule = each.location, each.finding.rule
-    return (rule.severity.rank, where.file, where.line, where.column, rule.id)
+    return (rule.severity.rank, where.file, where.line, where.cell, where.cell_line, where.column, rule.id)
 
 
 def format_location(location: Location) -> str:
-    """ "train.py:23:5", without the column where it is not known."""
-    return f"{location.file}:{location.line}" + (f":{location.column}" if location.column else "")
+    """ "train.py:23:5", without the column where it is not known; "a.ipynb:57:12 (cell 4, line 3)" of a notebook."""
+    place = f"{location.file}:{location.line}" + (f":{location.column}" if location.column else "")
+    return f"{place} ({cell})" if (cell := format_cell(location)) else place
+
+
+def format_cell(location: Location) -> str:
+    """ "cell 4, line 3", "" for what is in no cell."""
+    return f"cell {location.cell}, line {location.cell_line}" if location.cell else ""
 
 
 def title(rule: Rule) -> str:
@@ -118,8 +124,10 @@ def shared_findings(checked: Checked) -> tuple[tuple[LocatedFinding, ...], ...]:
 
 
 def paragraphs(each: LocatedFinding) -> list[str]:
-    """The message and what to do, one line each."""
-    return [clean(each.finding.message), *(f"{label}: {clean(text)}" for label, text in remedies(each))]
+    """The message, with its cell in a notebook, and what to do, one line each."""
+    cell = format_cell(each.location)
+    message = clean(each.finding.message)
+    return [f"{cell}: {message}" if cell else message, *(f"{label}: {clean(text)}" for label, text in remedies(each))]
 
 
 def needs_a_run(checked: Checked) -> tuple[Skipped, ...]:

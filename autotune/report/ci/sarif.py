@@ -94,7 +94,7 @@ def _results(findings: Sequence[say.LocatedFinding], rule_ids: Sequence[str]) ->
             "message": _message("\n".join(say.paragraphs(each))),
             "locations": [_location(each.location)],
             "relatedLocations": [
-                {"id": number, **_location(other), "message": _message("also read here")}
+                {"id": number, **_location(other), "message": _message(_related(other))}
                 for number, other in enumerate(say.other_places(each))
             ],
             "partialFingerprints": {_FINGERPRINT: fingerprint},
@@ -117,7 +117,15 @@ def _location(location: Location) -> Json:
     if location.end_line > location.line:
         region["endLine"] = location.end_line
     artifact = {"uri": quote(say.encodable(location.file), safe="/"), "uriBaseId": "%SRCROOT%"}
-    return {"physicalLocation": {"artifactLocation": artifact, "region": region}}
+    place: Json = {"physicalLocation": {"artifactLocation": artifact, "region": region}}
+    if cell := say.format_cell(location):
+        place["message"] = _message(cell)
+    return place
+
+
+def _related(other: Location) -> str:
+    cell = say.format_cell(other)
+    return f"also read here: {cell}" if cell else "also read here"
 
 
 def _suppression(silenced: Silenced) -> Json:
