@@ -80,6 +80,9 @@ _TRAINS = ("Loader", "Trainer", "backward", "training_step", "optim")
 
 _SETS = ("set_num_threads", "set_float32_matmul_precision", "allow_tf32", "fp32_precision")
 _CONSTANTS = re.compile(rb"^(?:gradient_accumulation_steps|batch_size|block_size|max_iters|eval_interval)[ \t]*=", re.M)
+_DESCRIBED = re.compile(rb"^[ \t-]*(?:containers|run|commands)[ \t]*:", re.MULTILINE)
+"""The key below which a job has its commands: Kubernetes, SkyPilot, dstack."""
+
 _SHELL_LINE = re.compile(rb'(?:"|\\n)[ \t]*(?:!|%%)')
 _COMPOSED = re.compile(rb"^defaults:", re.MULTILINE)
 """Hydra's list of further files: what the config holds is known with them."""
@@ -114,7 +117,7 @@ class File(Struct, frozen=True):
     """A file as it is stored. `name` is its path below the root, with "/"; `syntax` says what reads it.
 
     Of a notebook `data` is the script that its cells make and `commands` what they give to a shell, line by line alike;
-    `left_out` are notes on cells that are not in them.
+    `left_out` are notes on cells that are not in them. Of jobs in YAML `commands` are what they start.
     """
 
     name: str
@@ -165,7 +168,19 @@ def read_file(path: str, name: str, syntax: str = "") -> File | ScanNote:
         data = reading.read(path, most_bytes=limit)
     except OSError as error:
         return ScanNote(name, unread(error, limit))
-    return _notebook(name, data) if name.endswith(NOTEBOOK) else File(name, syntax, data)
+    if name.endswith(NOTEBOOK):
+        return _notebook(name, data)
+    return File(name, syntax, data, _job_commands(name, data) if syntax == "yaml" else b"")
+
+
+def _job_commands(name: str, data: bytes) -> bytes:
+    """What the jobs of a YAML file start, as the text of a shell script."""
+    if not _DESCRIBED.search(data):
+        return b""
+    from autotune.scan import job_documents  # most projects have none
+
+    found = job_documents.read(name, data)
+    return found.commands if found is not None else b""
 
 
 def _notebook(name: str, data: bytes) -> File | ScanNote:
@@ -235,7 +250,8 @@ def is_relevant(file: File) -> bool:
         return bool(imports or _CONSTANTS.search(file.data) or _commands().search(file.commands))
     if file.syntax == "shell":
         return _commands().search(file.data) is not None
-    return may_be_config(file.data, file.syntax) or _COMPOSED.search(file.data) is not None
+    is_config = may_be_config(file.data, file.syntax) or _COMPOSED.search(file.data) is not None
+    return is_config or _commands().search(file.commands) is not None
 
 
 def _beyond_budget(files: Iterable[File]) -> set[str]:

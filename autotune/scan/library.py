@@ -66,7 +66,7 @@ class Library(Struct):
     _unread: set[str] = field(default_factory=set)
 
     def with_commands(self) -> Iterator[str]:
-        """The names of all shell scripts, and of the notebooks with commands, in their order."""
+        """The names of all shell scripts, and of the notebooks and jobs with commands, in their order."""
         files = (name for name, file in list(self.files.items()) if file.syntax == "shell" or file.commands.strip())
         return (name for name in files if name not in self._others | self._aside)
 
@@ -80,7 +80,7 @@ class Library(Struct):
         return cast("python.Source | None", self._read(name))
 
     def shell(self, name: str) -> shell.ShellScript | None:
-        """The shell script `name`, or what the notebook of that name gives to a shell; None when it cannot be read."""
+        """The shell script `name`, or what the notebook or job of that name starts; None when it cannot be read."""
         if self.files[name].syntax == "shell":
             return cast("shell.ShellScript | None", self._read(name))
         if name not in self._commands:
@@ -255,7 +255,7 @@ class Library(Struct):
         return parsed
 
     def _parse_commands(self, file: File) -> Any:
-        """The shell lines of a notebook; comments of these cells suppress nothing, as in what they start."""
+        """The commands of a notebook or a job. Their comments are those of the file, and read with it."""
         reader = importlib.import_module("autotune.syntax.shell")
         try:
             return reader.read(file.commands, file.name)
