@@ -131,6 +131,8 @@ class _Script(Struct):
         if source.strip():
             code = ipython.read(source)
             self.breaks[cell.number] = _between(self.text.text, cell)
+            if len(self.firsts) - 1 in self.lines:
+                self._break(self.ends[-1])  # a blank line sets cells off, as other text does in a file with lines
             for number, line in enumerate(ipython.LINE.finditer(source), start=1):
                 first, last = line.span()
                 at = CellLine(self.text.line(starts[first]), cell.number, number)
