@@ -48,7 +48,8 @@ class Notebook(Struct, frozen=True):
     `script` is its Python and `commands` what it gives to a shell, both in UTF-8, with the same lines. `lines` are the
     places of the lines with code, by their number in the script. `starts` and `ends` are where each character of the
     script starts and ends in the `text` of the file, `firsts` the characters with which its lines start. `breaks` are
-    what the file has between two lines of a cell, "" where a cell is one string.
+    what the file has between two lines of a cell, "" where a cell is one string, and `sources` the code cells as they
+    are, magics included; both by the number of the cell.
     """
 
     script: bytes
@@ -60,6 +61,7 @@ class Notebook(Struct, frozen=True):
     ends: Sequence[int]
     firsts: Sequence[int]
     breaks: Mapping[int, str]
+    sources: Mapping[int, str]
 
     def located(self, at: Location) -> Location:
         """A place of the script as one of the file, with its cell; what stands on no line of code stays."""
@@ -123,6 +125,7 @@ class _Script(Struct):
     firsts: list[int] = field(default_factory=lambda: [0])
     lines: dict[int, CellLine] = field(default_factory=dict)
     breaks: dict[int, str] = field(default_factory=dict)
+    sources: dict[int, str] = field(default_factory=dict)
     left_out: list[LeftOut] = field(default_factory=list)
 
     def add(self, cell: _Cell) -> None:
@@ -131,6 +134,7 @@ class _Script(Struct):
         if source.strip():
             code = ipython.read(source)
             self.breaks[cell.number] = _between(self.text.text, cell)
+            self.sources[cell.number] = source
             if len(self.firsts) - 1 in self.lines:
                 self._break(self.ends[-1])  # a blank line sets cells off, as other text does in a file with lines
             for number, line in enumerate(ipython.LINE.finditer(source), start=1):
@@ -176,6 +180,7 @@ def read(data: bytes, where: str) -> Notebook:
         made.ends,
         made.firsts,
         made.breaks,
+        made.sources,
     )
 
 
