@@ -18,7 +18,6 @@ if TYPE_CHECKING:
     from autotune.collect.request_document import (
         FitRequest,
         IsolateSettings,
-        NotebookCell,
         NotebookRequest,
         PretendedCard,
         RequestDocument,
@@ -133,15 +132,12 @@ def _notebook(path: Path) -> NotebookRequest:
     from autotune.syntax import notebook  # few commands run one
 
     found = notebook.read(reading.read(path, follow=True), str(path))
-    lines = found.script.decode().split("\n")
-    cells: list[NotebookCell] = []
-    for cell, source in found.sources.items():
-        first = found.script_line(cell, 1)
-        assert first is not None
-        cells.append({"source": source, "line": first})
-        own = source.splitlines()
-        lines[first - 1 : first - 1 + len(own)] = own
-    return {"path": str(path), "lines": lines, "cells": cells}
+    starts = {cell: found.script_line(cell, 1) for cell in found.sources}
+    return {
+        "path": str(path),
+        "script": found.script.decode(),
+        "cells": [{"source": text, "line": line} for cell, text in found.sources.items() if (line := starts[cell])],
+    }
 
 
 def _fit(plan: FitPlan | None) -> FitRequest | None:

@@ -119,9 +119,7 @@ class NotebookRequest(TypedDict):
     """A notebook that a kernel runs: the script that its cells make (syntax/notebook.py), whose lines are recorded."""
 
     path: str
-    lines: list[str]
-    """Those of the script, with magics as they are written."""
-
+    script: str
     cells: list[NotebookCell]
 
 

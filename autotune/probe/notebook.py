@@ -24,7 +24,7 @@ class Cells:
     `is_below_magic` says that a magic has parsed what stands below it."""
 
     def __init__(self, notebook: NotebookRequest) -> None:
-        self.path, self.script = notebook["path"], [f"{line}\n" for line in notebook["lines"]]
+        self.path, self.script = notebook["path"], notebook["script"].splitlines(keepends=True)
         self.line, self.is_below_magic = 0, False
         self.lines: dict[str, list[int]] = {}
         for cell in notebook["cells"]:

@@ -18,7 +18,7 @@ from autotune.model.finding import Finding, SettingChange, Skipped
 from autotune.model.rule import Effect, Rule, Severity
 from autotune.model.scanned import Bundle, ScanNote
 from autotune.outlet import clean
-from autotune.report.labels import edit, words
+from autotune.report.labels import cell, edit, words
 
 EFFECTS = {
     Effect.EXACT: "same results, bit by bit",
@@ -66,12 +66,7 @@ def _order(each: LocatedFinding) -> tuple[int, str, int, int, int, int, str]:
 def format_location(location: Location) -> str:
     """ "train.py:23:5", without the column where it is not known; "a.ipynb:57:12 (cell 4, line 3)" of a notebook."""
     place = f"{location.file}:{location.line}" + (f":{location.column}" if location.column else "")
-    return f"{place} ({cell})" if (cell := format_cell(location)) else place
-
-
-def format_cell(location: Location) -> str:
-    """ "cell 4, line 3", "" for what is in no cell."""
-    return f"cell {location.cell}, line {location.cell_line}" if location.cell else ""
+    return f"{place} ({in_cell})" if (in_cell := cell(location)) else place
 
 
 def title(rule: Rule) -> str:
@@ -125,9 +120,9 @@ def shared_findings(checked: Checked) -> tuple[tuple[LocatedFinding, ...], ...]:
 
 def paragraphs(each: LocatedFinding) -> list[str]:
     """The message, with its cell in a notebook, and what to do, one line each."""
-    cell = format_cell(each.location)
+    place = cell(each.location)
     message = clean(each.finding.message)
-    return [f"{cell}: {message}" if cell else message, *(f"{label}: {clean(text)}" for label, text in remedies(each))]
+    return [f"{place}: {message}" if place else message, *(f"{label}: {clean(text)}" for label, text in remedies(each))]
 
 
 def needs_a_run(checked: Checked) -> tuple[Skipped, ...]:

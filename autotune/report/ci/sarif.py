@@ -16,6 +16,7 @@ from autotune.model.rule import Rule, Severity
 from autotune.report import findings as say
 from autotune.report.ci.fingerprint import fingerprints
 from autotune.report.json.encode import Json, dumps
+from autotune.report.labels import cell
 from autotune.report.markdown.markup import escape
 
 _SCHEMA = "https://docs.oasis-open.org/sarif/sarif/v2.1.0/errata01/os/schemas/sarif-schema-2.1.0.json"
@@ -118,14 +119,14 @@ def _location(location: Location) -> Json:
         region["endLine"] = location.end_line
     artifact = {"uri": quote(say.encodable(location.file), safe="/"), "uriBaseId": "%SRCROOT%"}
     place: Json = {"physicalLocation": {"artifactLocation": artifact, "region": region}}
-    if cell := say.format_cell(location):
-        place["message"] = _message(cell)
+    if in_cell := cell(location):
+        place["message"] = _message(in_cell)
     return place
 
 
 def _related(other: Location) -> str:
-    cell = say.format_cell(other)
-    return f"also read here: {cell}" if cell else "also read here"
+    in_cell = cell(other)
+    return f"also read here: {in_cell}" if in_cell else "also read here"
 
 
 def _suppression(silenced: Silenced) -> Json:
