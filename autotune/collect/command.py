@@ -89,7 +89,7 @@ def _check(called: Invocation) -> None:
 
 def _argv(called: Invocation, python: str, environ: Mapping[str, str]) -> tuple[str, ...]:
     words, program, is_first = called.words, called.program, not called.has_prefix
-    if is_first and program.endswith(NOTEBOOK):
+    if called.file is not None and called.file.suffix == NOTEBOOK:
         return _of_notebook(called, python)
     if is_first and (program.endswith(".py") or program in ("-m", "--module")):
         return (python, "-m", *words[1:]) if program.startswith("-") else (python, *words)
@@ -159,22 +159,29 @@ def _other_python(words: Sequence[str], python: str, cwd: Path, environ: Mapping
 
 def _of_notebook(called: Invocation, python: str) -> tuple[str, ...]:
     """Jupyter's own execution of a notebook, in a kernel of `python`: it writes nothing into the file."""
+    program = Path(called.program).name
+    if called.has_prefix or not (program.endswith(NOTEBOOK) or PYTHON.fullmatch(program)):
+        to_do = f"Name its Python instead: autotune diagnose --python PYTHON {shlex.quote(called.words[called.at])}"
+        raise UsageError(f"{called.words[0]} runs no notebook", where=called.words[called.at], to_do=to_do)
     if called.arguments:
         what = f"a notebook takes no arguments: {' '.join(called.arguments)}"
-        raise UsageError(what, where=called.program, to_do="Set its values in a cell.")
+        raise UsageError(what, where=called.words[called.at], to_do="Set its values in a cell.")
     missing = _missing_packages(python)
     if missing:
         raise UsageError(
             f"running a notebook needs {' and '.join(missing)}, which {python} does not have",
-            where=called.program,
+            where=called.words[called.at],
             to_do=f"Install what runs notebooks beside torch: {shlex.quote(python)} -m pip install {' '.join(missing)}",
         )
-    return (python, "-c", _EXECUTE, *_KERNEL, called.program)
+    return (python, "-c", _EXECUTE, *_KERNEL, called.words[called.at])
 
 
 def _missing_packages(python: str) -> list[str]:
     """The packages that running a notebook needs and an environment lacks; none where it cannot be asked."""
-    done = subprocess.run([python, "-c", _LOOK], capture_output=True, text=True, check=False)
+    try:
+        done = subprocess.run([python, "-c", _LOOK], capture_output=True, text=True, check=False)
+    except OSError:
+        return []
     return done.stdout.split()
 
 

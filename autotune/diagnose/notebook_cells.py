@@ -51,7 +51,7 @@ class _Placer:
         self.file = cells.file
         self.rows: Rows = {line: (of_file, cell, of_cell) for line, of_file, cell, of_cell in cells.lines}
         name = re.escape(os.path.basename(cells.file))  # noqa: PTH119
-        self.place = re.compile(rf"({name}):(\d+)(?!\d)")
+        self.place = re.compile(rf"(?<![\w-])({name}):(\d+)")
 
     def report(self, report: Report) -> Report:
         names = (one.name for one in fields(report) if one.name not in ("run", "evidence"))

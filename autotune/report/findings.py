@@ -17,6 +17,7 @@ from autotune.model.evidence import Location
 from autotune.model.finding import Finding, SettingChange, Skipped
 from autotune.model.rule import Effect, Rule, Severity
 from autotune.model.scanned import Bundle, ScanNote
+from autotune.model.source import SCRIPTS
 from autotune.outlet import clean
 from autotune.report.labels import cell, edit, words
 
@@ -147,7 +148,7 @@ def diagnose_command(checked: Checked) -> str:
     """
     bundles = [each.bundle for each in checked.bundles]
     launches = (name for bundle in bundles for name in bundle.files if name.endswith(_OF_SHELL))
-    scripts = (bundle for bundle in bundles if bundle.name.endswith(".py") and _starts_training(bundle))
+    scripts = (bundle for bundle in bundles if bundle.name.endswith(SCRIPTS) and _starts_training(bundle))
     if (launch := next(launches, None)) is not None:
         return f"autotune diagnose -- bash {_path_from_cwd(checked, launch)}"
     script = next(scripts, None)
