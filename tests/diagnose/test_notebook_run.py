@@ -22,7 +22,7 @@ CELLS: list[Cell] = [
     ("markdown", "# ü"),
     ("code", "%env X=1\nimport time\nimport torch\nfrom torch.utils.data import DataLoader, Dataset\n!echo hello"),
     ("code", "class Data(Dataset):\n    def __len__(self):\n        return 4000\n    def __getitem__(self, at):\n"
-     "        time.sleep(0.01)\n        return torch.full((16,), float(at)), torch.ones(1)"),
+     "        time.sleep(0.05)\n        return torch.full((16,), float(at)), torch.ones(1)"),
     ("code", "model = torch.nn.Linear(16, 1)\noptimizer = torch.optim.SGD(model.parameters(), lr=1e-3)\n"
      "loader = DataLoader(Data(), batch_size=4)"),
     ("code", "%%time\nfor x, y in loader:\n    loss = ((model(x) - y) ** 2).mean()\n    loss.backward()\n"
