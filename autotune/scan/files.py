@@ -37,6 +37,8 @@ SYNTAXES = {
     ".bash": "shell",
     ".sbatch": "shell",
     ".slurm": "shell",
+    ".pbs": "shell",
+    ".lsf": "shell",
     ".ipynb": "python",
 }
 """What reads a file, by the end of its name."""

@@ -42,6 +42,9 @@ GOES = ("cd", "pushd", "popd")
 CONTAINERS = ("apptainer", "singularity", "docker", "podman", "enroot")
 """Programs that run a command in a container."""
 
+TOOLS = ("pip", "venv", "ensurepip", "ipykernel", "jupyter", "uv")
+"""Modules that set up where a training runs: `python -m pip install torch`."""
+
 CONFIGS = (".yaml", ".yml", ".json", ".toml")
 
 
@@ -130,6 +133,8 @@ def _launch(command: ShellCommand, file: str) -> Launch | None:
     words = _inner_command(command.words)
     found = shape([_text(word) for word in words])
     if found is None or found.launcher is None or found.target is None:
+        return None
+    if found.is_module and words[found.target].value in TOOLS:
         return None
     launcher, program, rest = found.launcher, words[found.target].value, words[found.target + 1 :]
     own, flags, positional = _own(words[slice(*found.own)], file), _flags(rest, file), tuple(_positional(rest))
