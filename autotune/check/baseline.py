@@ -18,6 +18,7 @@ from hashlib import sha256
 from pathlib import Path
 
 from autotune import reading
+from autotune.check.notebooks import script
 from autotune.check.suppression import finding_places, suppress
 from autotune.errors import UsageError
 from autotune.model.checked import BASELINE, CheckedBundle, Silenced
@@ -107,5 +108,5 @@ def _line(file: Path, line: int) -> str:
         data = reading.read(file, follow=True, most_bytes=LARGEST)
     except OSError:
         return ""
-    lines = re.split(r"\r\n?|\n", data.decode(errors="replace"))
+    lines = re.split(r"\r\n?|\n", script(file.name, data).decode(errors="replace"))
     return " ".join(lines[line - 1].split()) if 0 < line <= len(lines) else ""

@@ -21,6 +21,7 @@ from autotune.errors import UsageError
 from autotune.model.checked import UNCHANGED, CheckedBundle, Silenced
 from autotune.model.evidence import Location
 from autotune.model.finding import Finding
+from autotune.model.source import NOTEBOOK
 
 HEAD = "HEAD"
 
@@ -67,9 +68,23 @@ def changed_lines(base: str, root: Path, name: str) -> frozenset[int] | None:
         return None
     if stored is None or len(stored) > LARGEST:
         return None
-    return frozenset(
-        _lines_that_differ(*(re.split(r"\r\n?|\n", data.decode(errors="replace")) for data in (stored, now)))
-    )
+    if name.endswith(NOTEBOOK):
+        return _code_that_differs(name, stored, now)
+    return frozenset(_lines_that_differ(*map(_lines, (stored, now))))
+
+
+def _code_that_differs(name: str, before: bytes, after: bytes) -> frozenset[int]:
+    """The lines of a notebook's script that differ: outputs and text between them count for nothing."""
+    from autotune.check.notebooks import script  # the reader of notebooks; most projects have none
+
+    rows = [(number, line) for number, line in enumerate(_lines(script(name, after)), start=1) if line.strip()]
+    old = [line for line in _lines(script(name, before)) if line.strip()]
+    changed = _lines_that_differ(old, [line for _, line in rows])
+    return frozenset(rows[at - 1][0] for at in changed if at <= len(rows))
+
+
+def _lines(data: bytes) -> list[str]:
+    return re.split(r"\r\n?|\n", data.decode(errors="replace"))
 
 
 def _lines_that_differ(before: Sequence[str], after: Sequence[str]) -> Iterator[int]:

@@ -27,6 +27,7 @@ from autotune.model.checked import Checked, CheckedBundle
 from autotune.model.evidence import Evidence, Fact, Location
 from autotune.model.rule import Rule, Severity
 from autotune.model.scanned import Bundle, ScanNote
+from autotune.model.source import NOTEBOOK
 from autotune.scan import scan
 
 if TYPE_CHECKING:
@@ -83,10 +84,12 @@ def check(options: CheckOptions, *, cwd: Path, progress: Callable[[str, int, int
         reported = [suppression.suppress_aside(suppression.suppress_minor(each), named, why_aside) for each in reported]
     reported = _on_changed_lines(reported, options.changed, root)
     reported = _without_baseline(reported, options, root, cwd)
+    notes = (*scanned.notes, *unjudged, *suppression.unknown_rules(scanned.bundles, all_rules))
+    reported, notes = _in_cells(reported, notes, root)
     return Checked(
         root=str(root),
         bundles=tuple(reported),
-        notes=(*config.notes, *scanned.notes, *unjudged, *suppression.unknown_rules(scanned.bundles, all_rules)),
+        notes=(*config.notes, *notes),
         num_files=scanned.num_files,
         num_rules=len(rules),
         fail_on=options.fail_on,
@@ -183,6 +186,17 @@ def _on_changed_lines(bundles: list[CheckedBundle], ref: str | None, root: Path)
     from autotune.check import changed  # difflib and subprocess; only --changed needs them
 
     return changed.suppress_unchanged(bundles, ref, root)
+
+
+def _in_cells(
+    bundles: list[CheckedBundle], notes: tuple[ScanNote, ...], root: Path
+) -> tuple[list[CheckedBundle], tuple[ScanNote, ...]]:
+    files = [*(name for each in bundles for name in each.bundle.files), *(note.where for note in notes)]
+    if not any(NOTEBOOK in name for name in files):
+        return bundles, notes
+    from autotune.check import notebooks  # the reader of notebooks; most projects have none
+
+    return notebooks.in_cells(bundles, notes, root)
 
 
 def _without_baseline(

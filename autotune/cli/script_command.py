@@ -16,9 +16,10 @@ import click
 from msgspec.structs import replace
 
 from autotune import reading
-from autotune.errors import ScriptError
+from autotune.errors import ScriptError, UsageError
 from autotune.history import commands
 from autotune.invocation import Invocation, invoked, typed
+from autotune.model.source import NOTEBOOK
 from autotune.outlet import print_stderr
 
 MOST_BYTES = 1_000_000
@@ -36,13 +37,26 @@ UNKNOWN = re.compile(r"unrecogni[sz]ed|unknown|unexpected|not used|no such optio
 def resolve_command(words: tuple[str, ...], verb: str, python: str | None, run: str = "last") -> commands.StoredCommand:
     """The command that was typed, else that of `run`, which is printed. Raises UsageError where that is not known."""
     if words:
+        _refuse_notebook(words, verb)
         return commands.StoredCommand(run, words, Path.cwd(), python)
     stored = commands.command(run, verb, Path.cwd())
+    _refuse_notebook(stored.words, verb)
     whose = "the last diagnosis" if run == "last" else f"run {stored.run}"
     print_stderr(f"autotune: the command of {whose}, {commands.age(stored.run)}: {stored}")
     if run == "last" and (newer := commands.newer_elsewhere(verb, Path.cwd())):
         print_stderr(f"autotune: {newer}")
     return replace(stored, python=python or stored.python)
+
+
+def _refuse_notebook(words: Sequence[str], verb: str) -> None:
+    notebook = next((word for word in words if word.endswith(NOTEBOOK)), None)
+    if notebook is not None:
+        raise UsageError(
+            f"autotune {verb} runs scripts, and this is a notebook",
+            where=notebook,
+            to_do=f"Diagnose it and apply the changes (autotune diagnose {notebook}), or make a script of it:\n"
+            f"    jupyter nbconvert --to script {notebook}",
+        )
 
 
 @contextmanager

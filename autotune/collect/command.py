@@ -2,23 +2,23 @@
 
 from __future__ import annotations
 
-import json
 import os
 import re
 import shlex
 import shutil
+import subprocess
 from collections.abc import Mapping, Sequence
 from itertools import dropwhile
 from pathlib import Path
 
 from msgspec import Struct, field
 
-from autotune import reading
 from autotune.errors import ScriptError, UsageError
 from autotune.invocation import Invocation, invoked, typed
 from autotune.invocation.modules import first_line
 from autotune.invocation.shape import PYTHON, script_of_python
 from autotune.machine import find_python
+from autotune.model.source import NOTEBOOK
 from autotune.outlet import print_stderr
 
 BOOT = Path(__file__).parent.parent / "probe" / "boot"
@@ -57,9 +57,15 @@ def plan_command(
         raise UsageError("no script was given", to_do="Type: autotune diagnose train.py [ARGS...]")
     _check(called)
     environ = {**environ, **called.variables}
-    script = called.file if called.file is not None and called.file.is_file() else None
+    script = called.file if called.file is not None and called.file.is_file() else _notebook(called)
     folder = called.cwd if called.cwd != cwd else None
     return PlannedCommand(_argv(called, python, environ), script, called.variables, folder)
+
+
+def _notebook(called: Invocation) -> Path | None:
+    """The notebook that a command of Jupyter runs: `jupyter execute train.ipynb`."""
+    named = (called.cwd / word for word in called.words if word.endswith(NOTEBOOK))
+    return next((path for path in named if path.is_file()), None)
 
 
 def _check(called: Invocation) -> None:
@@ -67,10 +73,6 @@ def _check(called: Invocation) -> None:
     program, file = called.program, called.file
     if Path(program).name in _SUBMITTERS:
         raise _submits(Path(program).name, called.words)
-    if notebook := next(
-        (word for word in called.words[:2] if word.endswith(".ipynb") and (called.cwd / word).is_file()), None
-    ):
-        raise _of_notebook(notebook, called.cwd)
     if program.startswith("-") and called.module is None:
         raise UsageError(
             "autotune has no such option",
@@ -87,6 +89,8 @@ def _check(called: Invocation) -> None:
 
 def _argv(called: Invocation, python: str, environ: Mapping[str, str]) -> tuple[str, ...]:
     words, program, is_first = called.words, called.program, not called.has_prefix
+    if called.file is not None and called.file.suffix == NOTEBOOK:
+        return _of_notebook(called, python)
     if is_first and (program.endswith(".py") or program in ("-m", "--module")):
         return (python, "-m", *words[1:]) if program.startswith("-") else (python, *words)
     if is_first and PYTHON.fullmatch(Path(program).name):
@@ -153,42 +157,40 @@ def _other_python(words: Sequence[str], python: str, cwd: Path, environ: Mapping
     return f"autotune: --python does not reach {words[0]}, which runs {own}; to measure in {folder.parent}, {to_do}"
 
 
-def _of_notebook(name: str, cwd: Path) -> UsageError:
-    """How to make a script of a notebook. One of its name that is there already is not written over."""
-    stem = Path(name).with_suffix("")
-    is_taken = (cwd / stem.with_suffix(".py")).exists()
-    output = f"{stem.name}_notebook" if is_taken else stem.name
-    script = shlex.quote(str(stem.with_name(f"{output}.py")))
-    option = f" --output {shlex.quote(output)}" if is_taken else ""
-    of_ipython = (
-        f"Before the last one, delete the lines of {script} with get_ipython(): they were lines with % or !, which "
-        "only a notebook runs. Where a cell begins with %%, delete that line in the notebook, and convert it again.\n"
-    )
-    return UsageError(
-        "this is a notebook, and only scripts can be started",
-        where=name,
-        to_do="Make a script of it, and diagnose that:\n"
-        "    pip install nbconvert ipython\n"
-        f"    jupyter nbconvert --to python{option} {shlex.quote(name)}\n"
-        f"    autotune diagnose {script}\n"
-        f"{of_ipython if _has_magic(cwd / name) else ''}"
-        "`autotune apply` edits the script, not the notebook: `autotune apply --diff` shows the lines to change there.",
-    )
+def _of_notebook(called: Invocation, python: str) -> tuple[str, ...]:
+    """Jupyter's own execution of a notebook, in a kernel of `python`: it writes nothing into the file."""
+    program = Path(called.program).name
+    if called.has_prefix or not (program.endswith(NOTEBOOK) or PYTHON.fullmatch(program)):
+        to_do = f"Name its Python instead: autotune diagnose --python PYTHON {shlex.quote(called.words[called.at])}"
+        raise UsageError(f"{called.words[0]} runs no notebook", where=called.words[called.at], to_do=to_do)
+    if called.arguments:
+        what = f"a notebook takes no arguments: {' '.join(called.arguments)}"
+        raise UsageError(what, where=called.words[called.at], to_do="Set its values in a cell.")
+    missing = _missing_packages(python)
+    if missing:
+        raise UsageError(
+            f"running a notebook needs {' and '.join(missing)}, which {python} does not have",
+            where=called.words[called.at],
+            to_do=f"Install what runs notebooks beside torch: {shlex.quote(python)} -m pip install {' '.join(missing)}",
+        )
+    return (python, "-c", _EXECUTE, *_KERNEL, called.words[called.at])
 
 
-def _has_magic(notebook: Path) -> bool:
-    """Whether a line of its code is IPython's own; also where it cannot be read."""
+def _missing_packages(python: str) -> list[str]:
+    """The packages that running a notebook needs and an environment lacks; none where it cannot be asked."""
     try:
-        cells = json.loads(reading.read(notebook, follow=True, most_bytes=_LARGEST_NOTEBOOK)).get("cells", ())
-        code = ["".join(cell["source"]) for cell in cells if cell["cell_type"] == "code"]
-    except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError):
-        return True
-    return any(_MAGIC.search(text) for text in code)
+        done = subprocess.run([python, "-c", _LOOK], capture_output=True, text=True, check=False)
+    except OSError:
+        return []
+    return done.stdout.split()
 
 
-_LARGEST_NOTEBOOK = 50_000_000
-_MAGIC = re.compile(r"^\s*(?:[\w, ]+=\s*)?[%!]", re.MULTILINE)
-"""%matplotlib inline, !pip install x, files = !ls"""
+_EXECUTE = "import sys; from nbclient.cli import main; sys.exit(main())"
+
+_KERNEL = ("--kernel_name=python3", "--startup_timeout=600")
+"""The kernel of the same environment, whatever the notebook was last run with; a start with the probe takes longer."""
+
+_LOOK = "from importlib.util import find_spec; print(*(one for one in ('nbclient', 'ipykernel') if not find_spec(one)))"
 
 
 def _submits(program: str, words: Sequence[str]) -> ScriptError:

@@ -10,11 +10,18 @@ from typing import TYPE_CHECKING
 from msgspec import Struct, to_builtins
 from msgspec.json import encode
 
+from autotune import reading
 from autotune.catalogue import frameworks, startup
 from autotune.model.evidence import Value
 
 if TYPE_CHECKING:
-    from autotune.collect.request_document import FitRequest, IsolateSettings, PretendedCard, RequestDocument
+    from autotune.collect.request_document import (
+        FitRequest,
+        IsolateSettings,
+        NotebookRequest,
+        PretendedCard,
+        RequestDocument,
+    )
 
 DEFAULT_STEPS = 30
 LEAST_WINDOW_S = 0.5
@@ -54,7 +61,8 @@ class Request(Struct, frozen=True):
     pass before the warm-up. With `keep_going` the hooks are taken off after the window and training finishes.
     `overrides` are what the script is run with instead of what it says. `save_at` lets a trainer that the
     probe knows save once, after that step, into the run folder; `resume_from` lets it go on from such a save.
-    With `fit` the script makes fake steps, which take no memory, in place of the window.
+    With `fit` the script makes fake steps, which take no memory, in place of the window. `notebook` is the file whose
+    cells a kernel runs.
     """
 
     steps: int | None = None
@@ -71,6 +79,7 @@ class Request(Struct, frozen=True):
     save_at: int | None = None
     resume_from: str | None = None
     fit: FitPlan | None = None
+    notebook: Path | None = None
 
 
 def write(request: Request, run_dir: Path, isolate: IsolateSettings | None) -> Path:
@@ -106,6 +115,7 @@ def as_json(request: Request, run_dir: Path, isolate: IsolateSettings | None) ->
             for cause, entry in startup.entries()
         ],
         "fit": _fit(request.fit),
+        "notebook": _notebook(request.notebook) if request.notebook is not None else None,
         "window": {
             "warmup": request.warmup,
             "steps": request.steps,
@@ -115,6 +125,18 @@ def as_json(request: Request, run_dir: Path, isolate: IsolateSettings | None) ->
             "after": request.after,
             "time_limit_s": request.time_limit_s,
         },
+    }
+
+
+def _notebook(path: Path) -> NotebookRequest:
+    from autotune.syntax import notebook  # few commands run one
+
+    found = notebook.read(reading.read(path, follow=True), str(path))
+    starts = {cell: found.script_line(cell, 1) for cell in found.sources}
+    return {
+        "path": str(path),
+        "script": found.script.decode(),
+        "cells": [{"source": text, "line": line} for cell, text in found.sources.items() if (line := starts[cell])],
     }
 
 

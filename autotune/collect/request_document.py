@@ -108,6 +108,21 @@ class FitRequest(TypedDict):
     """Tokens of a sequence."""
 
 
+class NotebookCell(TypedDict):
+    """A code cell, and the line of the script with which it starts."""
+
+    source: str
+    line: Annotated[int, Meta(ge=1)]
+
+
+class NotebookRequest(TypedDict):
+    """A notebook that a kernel runs: the script that its cells make (syntax/notebook.py), whose lines are recorded."""
+
+    path: str
+    script: str
+    cells: list[NotebookCell]
+
+
 class RequestDocument(TypedDict):
     """What the parent asks of the probe."""
 
@@ -137,4 +152,5 @@ class RequestDocument(TypedDict):
     fit: FitRequest | None
     """Fake steps instead of a window: nothing is trained."""
 
+    notebook: NotebookRequest | None
     window: WindowRequest

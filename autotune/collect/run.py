@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import time
 from collections.abc import Callable, Mapping
@@ -30,6 +31,7 @@ from autotune.machine import MachineSampler, MachineSamples, connect_nvml, ident
 from autotune.machine.job import Image, Interpreter, ProcessRecord, end_job, start_job, uninjected
 from autotune.machine.signals import check_interrupted, terminate_on_signal
 from autotune.model.recording import Recording, StartUp
+from autotune.model.source import NOTEBOOK
 
 POLL_S = 0.1
 GRACE_S = 45.0
@@ -110,6 +112,8 @@ def collect(
     way out, Ctrl-C and SIGTERM included, the whole process tree is ended and scratch is deleted.
     """
     cwd, environ = words.cwd or cwd, {**environ, **words.variables}
+    if words.script is not None and words.script.suffix == NOTEBOOK:
+        request = replace(request, notebook=Path(os.path.normpath(words.script)))
     roots = (*_roots(words, cwd), *([protected] if protected is not None else []))
     artefacts.write_json(folder / artefacts.MANIFEST, {**identity(), "command": list(words.argv[:1])})
     job = LaunchSpec(request, folder, roots, show, (stdout, stderr), hold, environ, on_left)

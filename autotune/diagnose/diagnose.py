@@ -33,6 +33,7 @@ from autotune.diagnose import (
 from autotune.diagnose.build_report import build_report
 from autotune.diagnose.finish import finish
 from autotune.diagnose.manifest import ManifestData
+from autotune.diagnose.notebook_cells import cell_lines
 from autotune.engine.evidence import EvidenceError
 from autotune.engine.load import load_rules
 from autotune.errors import ScriptError, UsageError
@@ -164,6 +165,9 @@ class Measurement(Struct, frozen=True):
     python_from: str
     """How the interpreter is known."""
 
+    script: Path | None = None
+    """The user's own file that was run, where one is known."""
+
 
 def _measure(
     options: DiagnoseOptions,
@@ -184,7 +188,8 @@ def _measure(
         folder = artefacts.new_run(root)
 
         def measured(collected: collect.Collected) -> Measurement:
-            return Measurement(root, folder, collected, facts, *outcome.interpreter(collected, python, why))
+            interpreter = outcome.interpreter(collected, python, why)
+            return Measurement(root, folder, collected, facts, *interpreter, script=command.script)
 
         def left(collected: collect.Collected) -> None:
             alone.close()
@@ -223,6 +228,7 @@ def _manifest_data(
         collected, options.words, measured.python, measured.python_from, options.request.keep_going, cwd
     )
     beyond = files_outside(options.words, cwd=cwd, root=root, environ=environ)
+    run = replace(run, cells=cell_lines(measured.script))
     run = replace(run, notes=tuple(f"{file} lies outside {root}: change it by hand" for file in beyond))
     facts += tuple(disk_facts.storage_facts(collected.recordings, collected.effects.redirected))
     facts += tuple(disk_facts.local_disk_facts(cwd))

@@ -9,6 +9,7 @@ from msgspec.structs import replace
 
 from autotune.diagnose import outlook, write_patch
 from autotune.diagnose.build_report import together
+from autotune.diagnose.notebook_cells import in_cells
 from autotune.engine.recommend import ranked
 from autotune.history import predictions
 from autotune.model.recording import Recording
@@ -22,4 +23,4 @@ def finish(report: Report, recordings: Sequence[Recording], asked: outlook.Outlo
     report = write_patch.locate_edits(report)
     recommendations = ranked(report.recommendations, lambda several: together(several, report))
     report = replace(report, recommendations=recommendations)
-    return replace(report, outlook=outlook.outlook(report, recordings, asked))
+    return in_cells(replace(report, outlook=outlook.outlook(report, recordings, asked)))

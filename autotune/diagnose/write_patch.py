@@ -22,6 +22,7 @@ from autotune.patch.file import NAME, dumps, loads
 from autotune.patch.journal import sha256
 from autotune.patch.plan import RequestedChange
 from autotune.patch.resolve import line_of, resolve
+from autotune.patch.stored import located, text
 from autotune.report.gains import basis, format_interval
 
 
@@ -102,15 +103,16 @@ def _edit_location(change: PatchChange, root: Path) -> Location | None:
     if edit is None or edit.file == TYPED:
         return Location(TYPED, 1, key=edit.key) if edit is not None else None
     try:
-        data = reading.read(root / edit.file)
-    except OSError:
+        stored = reading.read(root / edit.file)
+        data = text(edit.file, stored)
+    except (OSError, UsageError):
         return None
     splice = resolve(data, edit) if sha256(data) == edit.sha256 else None
     if splice is None:
         return None
     above = splice.text[: len(splice.text) - len(splice.text.lstrip("\r\n"))]
     line = line_of(data, splice.span.start) + above.count("\n")
-    return Location(str(root / edit.file), line, key=edit.key, span=splice.span)
+    return located(Location(str(root / edit.file), line, key=edit.key, span=splice.span), stored)
 
 
 def _is_same_place(place: Location, known: Location) -> bool:

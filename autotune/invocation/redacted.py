@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from autotune.invocation import Invocation, invoked
+from autotune.model.source import NOTEBOOK
 
 HIDDEN, _LEFT_OUT = "***", "..."
 
@@ -33,6 +34,8 @@ def shown(words: Sequence[str], cwd: Path, argv: Sequence[str] | None) -> tuple[
     called = invoked(words, cwd)
     if argv is None or called.parts is None:
         return (called.program,) if called.words else ()
+    if called.file is not None and called.file.suffix == NOTEBOOK:
+        argv = argv[:1]  # those of the kernel
     head = called.words[: called.at + 1]
     is_named = called.file is not None or called.module is not None or called.parts.target is not None
     is_hidden = HIDDEN in argv[0] and called.module is None

@@ -13,6 +13,7 @@ from msgspec import Struct
 
 from autotune.catalogue.frameworks import Launcher
 from autotune.catalogue.launchers import PREFIXES, SHELLS, Prefix, launcher_modules, launchers
+from autotune.model.source import SCRIPTS
 
 FLAG = re.compile(r"--?([A-Za-z][\w.-]*)(?:=(.*))?", re.DOTALL)
 
@@ -23,7 +24,7 @@ ASSIGNMENT = re.compile(r"([A-Za-z_]\w*)=(.*)", re.DOTALL)
 _PYTHONS_MODULE = re.compile(r"-[^WXcm-]*m")
 _NO_SCRIPT = re.compile(r"-[^WXcm-]*[cm].*|-")
 _TAKES_VALUE = re.compile(r"-[^WXcm-]*[WX]|--check-hash-based-pycs")
-_ENDINGS = (".py", ".sh", ".bash")
+_ENDINGS = (*SCRIPTS, ".sh", ".bash")
 
 
 class Shape(Struct, frozen=True):
@@ -52,7 +53,7 @@ def shape(words: Sequence[str]) -> Shape | None:
         return None
     if words[at] in ("-m", "--module"):  # `autotune diagnose -m pkg.train`, `uv run -m pkg.train`
         return Shape(at, launchers()["python"], (at, at + 1), _present(at + 1, words), is_module=True)
-    if words[at].endswith(".py"):
+    if words[at].endswith(SCRIPTS):
         return Shape(at, launchers()["python"], (at, at), at)
     return _launched(words, at)
 

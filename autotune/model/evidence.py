@@ -34,7 +34,8 @@ class Location(Struct, frozen=True):
 
     `call` is what is called there, e.g. "DataLoader"; `end_line` is the last line of that call. `key` is the path of
     a value in a config ("train.micro_batch_size") or its flag in a command ("--workers"), `span` its bytes. An empty
-    span without a key is where a statement is missing, which would stand at `line`.
+    span without a key is where a statement is missing, which would stand at `line`. `cell` and `cell_line` are the cell
+    of a notebook and the line in it, from 1 (text cells count); 0 where no cell is meant.
     """
 
     file: str
@@ -44,6 +45,8 @@ class Location(Struct, frozen=True):
     end_line: int = 0
     key: str = ""
     span: Span | None = None
+    cell: int = 0
+    cell_line: int = 0
 
     @property
     def is_missing(self) -> bool:

@@ -329,6 +329,14 @@ class StartUpPart(Struct, frozen=True):
     reads_cache: bool | None = None
 
 
+class CellLines(Struct, frozen=True):
+    """The notebook that was run: for each line of the script that its cells make the line of the file, the cell, and
+    the line in the cell."""
+
+    file: str
+    lines: tuple[tuple[int, int, int, int], ...]
+
+
 class MeasuredRun(Struct, frozen=True, forbid_unknown_fields=True):
     """What the measurement itself was: times in seconds, sizes in bytes."""
 
@@ -375,6 +383,9 @@ class MeasuredRun(Struct, frozen=True, forbid_unknown_fields=True):
 
     other_devices: tuple[str, ...] = ()
     """Folders whose redirected writes went to another file system."""
+
+    cells: CellLines | None = None
+    """Of a run of a notebook."""
 
     is_compared: bool = True
     """All files of the project were compared before and after; False where it has too many."""

@@ -6,6 +6,11 @@ from msgspec import Struct
 
 from autotune.model.evidence import Span
 
+NOTEBOOK = ".ipynb"
+
+SCRIPTS = (".py", NOTEBOOK)
+"""How names of files with Python end: a notebook is read and edited as the script that its cells make."""
+
 Scalar = bool | int | float | str | None
 
 Path = tuple[str | int, ...]

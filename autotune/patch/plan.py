@@ -23,6 +23,7 @@ from autotune.patch.dependencies import dependencies, is_pair
 from autotune.patch.journal import sha256
 from autotune.patch.key_locations import key_of, key_to_add
 from autotune.patch.resolve import apply_edits, resolve, to_symbolic
+from autotune.patch.stored import texts
 
 Read = Callable[[str], bytes]
 
@@ -60,7 +61,8 @@ def plan(
     wanted: Iterable[RequestedChange], bundle: Bundle | None, read: Read, versions: Mapping[str, Version]
 ) -> tuple[PlannedChange, ...]:
     """One PlannedChange for each change, in their order; `read` gives the bytes of a file that the bundle names."""
-    planned = _without_conflicts([_plan_guarded(each, bundle, read, versions) for each in wanted], read)
+    inner = texts(read)
+    planned = _without_conflicts([_plan_guarded(each, bundle, inner, versions) for each in wanted], read)
     planned = [_without_computed_edits(each, planned, bundle) for each in planned]
     changes = [each.change for each in planned]
     return tuple(replace(each, change=_with_needs(each, changes)) for each in planned)

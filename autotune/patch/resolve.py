@@ -19,11 +19,12 @@ from autotune.errors import UsageError
 from autotune.model.evidence import Location, Span
 from autotune.model.patch import Edit, PatchChange
 from autotune.model.scanned import TYPED
-from autotune.model.source import Document, ShellCommand, Splice
+from autotune.model.source import NOTEBOOK, Document, ShellCommand, Splice
 from autotune.patch import help_text, statement, syntax_for
 from autotune.patch.dependencies import is_pair
 from autotune.patch.journal import sha256
 from autotune.patch.key_locations import KeyLocation, key_locations, name_at
+from autotune.patch.stored import text, texts, with_splice
 from autotune.patch.value_readers import recheck
 from autotune.syntax import edit_effect, shell_effect
 from autotune.syntax.python import Source
@@ -32,7 +33,7 @@ TO_DO = "Diagnose again, or write the other changes with --select."
 
 
 def resolve(data: bytes, edit: Edit, *, is_changed: bool = False) -> Splice | None:
-    """The splice that `edit` is in `data`; None where the file has the new value already.
+    """The splice that `edit` is in the text `data` of its file; None where that has the new value already.
 
     `edit.occurrence` says which place of the key is meant. In a file that `is_changed` since the edit was made, the key
     has to have a single place. Raises UsageError, which says why, where that place is gone or has another value.
@@ -69,16 +70,16 @@ def to_symbolic(data: bytes, edit: Edit, splice: Splice) -> Edit:
 
 
 def apply_edits(data: bytes, edits: Sequence[Edit]) -> bytes:
-    """`data` with all `edits` of its file, each resolved in what those before it left. Raises UsageError when one of
-    them cannot be made beside the others."""
+    """`data`, which a file holds, with all `edits` of the file, each resolved in what those before it left. Raises
+    UsageError when one of them cannot be made beside the others."""
     before = data
     for edit in edits:
         try:
-            splice = resolve(data, edit)
+            splice = resolve(text(edit.file, data), edit)
             if splice is not None:
-                data = edit_effect.spliced(data, splice)
-                syntax_for.read(data, edit.file)
-            elif data != before and resolve(before, edit) is not None and not help_text.is_help_default(edit):
+                data = with_splice(edit.file, data, splice)
+                syntax_for.read(text(edit.file, data), edit.file)
+            elif data != before and _is_open(before, edit):
                 raise UsageError(f"another edit stands at the place of {edit.key}")
         except UsageError as error:
             keys = ", ".join(dict.fromkeys(one.key for one in edits))
@@ -86,6 +87,11 @@ def apply_edits(data: bytes, edits: Sequence[Edit]) -> bytes:
             to_do = "Nothing was changed. Write one of them with --select, then diagnose again."
             raise UsageError(f"{together}{error.what}", where=edit.file, to_do=to_do) from error
     return data
+
+
+def _is_open(data: bytes, edit: Edit) -> bool:
+    """Whether an edit, that of a help text aside, is still to be made in a file."""
+    return resolve(text(edit.file, data), edit) is not None and not help_text.is_help_default(edit)
 
 
 class ResolvedChange(Struct, frozen=True):
@@ -103,6 +109,7 @@ class ResolvedChange(Struct, frozen=True):
 
 def resolve_change(change: PatchChange, read: Callable[[str], bytes]) -> ResolvedChange:
     """The change for the files as they are now; `read` gives the bytes of a file that an edit names."""
+    read = texts(read)
     try:
         pairs = [(edit, _current_edit(edit, change.setting, read)) for edit in change.edits]
     except UsageError as error:
@@ -153,8 +160,8 @@ def _moved_lines(pairs: Iterable[tuple[Edit, Edit | None]], read: Callable[[str]
             data = read(edit.file)
             splice = resolve(data, now)
             assert splice is not None
-            line = line_of(data, splice.span.start)
-            yield f"{edit.file} changed since the diagnosis: {edit.key} was found at line {line}"
+            where = "there" if edit.file.endswith(NOTEBOOK) else f"at line {line_of(data, splice.span.start)}"
+            yield f"{edit.file} changed since the diagnosis: {edit.key} was found {where}"
 
 
 def _incomplete_pair(half: ResolvedChange, made: ResolvedChange) -> UsageError:

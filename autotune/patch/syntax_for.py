@@ -11,13 +11,14 @@ from typing import Any, TypeVar, cast
 
 from autotune.errors import UsageError
 from autotune.model.evidence import Location, Span, Value
-from autotune.model.source import DataValue, Document, Scalar, ShellCommand, ShellWord, Splice
+from autotune.model.source import SCRIPTS, DataValue, Document, Scalar, ShellCommand, ShellWord, Splice
 from autotune.syntax import edit_effect, shell_effect
 from autotune.syntax.python import Source
 
 Spanned = TypeVar("Spanned", DataValue, ShellWord)
 
-_SYNTAXES = {".yaml": "yaml", ".yml": "yaml", ".json": "json", ".jsonc": "json", ".toml": "toml", ".py": "python"}
+_SYNTAXES = {".yaml": "yaml", ".yml": "yaml", ".json": "json", ".jsonc": "json", ".toml": "toml"}
+_SYNTAXES |= dict.fromkeys(SCRIPTS, "python")
 _DATA = ("yaml", "json", "toml")
 _CONSTANT = (ast.Constant, ast.UnaryOp, ast.BinOp)
 _LONGEST = 60

@@ -13,6 +13,7 @@ from autotune.errors import UsageError
 from autotune.model.evidence import Location, Span
 from autotune.model.patch import Edit
 from autotune.model.scanned import TYPED, ConsumerCall, WrittenValue
+from autotune.model.source import SCRIPTS
 from autotune.patch import syntax_for
 from autotune.pycode import cli_options
 from autotune.pycode.build_index import build
@@ -69,7 +70,7 @@ def check(
     at = given.location
     if not at.key or (at.call and at.call == consumer.name.rpartition(".")[2]):
         return
-    is_file = at.file != TYPED and not at.file.endswith(".py")
+    is_file = at.file != TYPED and not at.file.endswith(SCRIPTS)
     found = _references(read(at.file), given) if is_file else []
     same = [call.location for call in calls if (call.dialect, call.name) == (consumer.dialect, consumer.name)]
     spans = [(one.file, one.line, max(one.line, one.end_line)) for one in same]
@@ -89,7 +90,7 @@ def recheck(data: bytes, edit: Edit, span: Span, setting: str) -> None:
     """
     calls, keys = _consumers(setting)
     head, dot, _ = edit.key.partition(".")
-    if not edit.file.endswith(".py"):
+    if not edit.file.endswith(SCRIPTS):
         lines = [line for _, line in _interpolations(data, Location(edit.file, 1, key=edit.key), keys)]
     elif dot and not edit.key.startswith("-") and _takes_setting(head, calls):
         return
@@ -133,7 +134,7 @@ def _scripts(at: Location, calls: Sequence[ConsumerCall]) -> Iterator[str]:
     """The scripts that may read the value, that of its place first."""
     places = [at, *(call.location for call in calls)]
     places += [given.location for call in calls for given in call.arguments.values()]
-    yield from dict.fromkeys(one.file for one in places if one.file.endswith(".py"))
+    yield from dict.fromkeys(one.file for one in places if one.file.endswith(SCRIPTS))
 
 
 def _index(data: bytes, file: str) -> Index:

@@ -35,6 +35,11 @@ def start(request_path: str) -> None:
             callbacks.setdefault(name, []).extend(functions)
     for name in hooked_modules(request):
         callbacks.setdefault(name, []).append(_on_framework)
+    cells = request["notebook"]
+    if cells is not None:
+        from . import notebook
+
+        callbacks.setdefault(notebook.MODULE, []).append(lambda module: notebook.hook(cells, module))
     imports.install(callbacks)
     _request.append(request)
     sampled = startup.StartUp(request)

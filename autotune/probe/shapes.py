@@ -11,6 +11,7 @@ from autotune.collect.request_document import FitRequest as FitRequest
 from autotune.collect.request_document import HookedClass as HookedClass
 from autotune.collect.request_document import IsolateSettings as IsolateSettings
 from autotune.collect.request_document import LibraryEntry as LibraryEntry
+from autotune.collect.request_document import NotebookRequest as NotebookRequest
 from autotune.collect.request_document import OverrideArguments as OverrideArguments
 from autotune.collect.request_document import RequestDocument as RequestDocument
 from autotune.collect.request_document import WindowRequest as WindowRequest

@@ -17,8 +17,9 @@ from autotune.model.evidence import Location
 from autotune.model.finding import Finding, SettingChange, Skipped
 from autotune.model.rule import Effect, Rule, Severity
 from autotune.model.scanned import Bundle, ScanNote
+from autotune.model.source import SCRIPTS
 from autotune.outlet import clean
-from autotune.report.labels import edit, words
+from autotune.report.labels import cell, edit, words
 
 EFFECTS = {
     Effect.EXACT: "same results, bit by bit",
@@ -58,14 +59,15 @@ def _by_severity(findings: Iterable[LocatedFinding]) -> tuple[LocatedFinding, ..
     return tuple(sorted(findings, key=_order))
 
 
-def _order(each: LocatedFinding) -> tuple[int, str, int, int, str]:
+def _order(each: LocatedFinding) -> tuple[int, str, int, int, int, int, str]:
     where, rule = each.location, each.finding.rule
-    return (rule.severity.rank, where.file, where.line, where.column, rule.id)
+    return (rule.severity.rank, where.file, where.line, where.cell, where.cell_line, where.column, rule.id)
 
 
 def format_location(location: Location) -> str:
-    """ "train.py:23:5", without the column where it is not known."""
-    return f"{location.file}:{location.line}" + (f":{location.column}" if location.column else "")
+    """ "train.py:23:5", without the column where it is not known; "a.ipynb:57:12 (cell 4, line 3)" of a notebook."""
+    place = f"{location.file}:{location.line}" + (f":{location.column}" if location.column else "")
+    return f"{place} ({in_cell})" if (in_cell := cell(location)) else place
 
 
 def title(rule: Rule) -> str:
@@ -118,8 +120,10 @@ def shared_findings(checked: Checked) -> tuple[tuple[LocatedFinding, ...], ...]:
 
 
 def paragraphs(each: LocatedFinding) -> list[str]:
-    """The message and what to do, one line each."""
-    return [clean(each.finding.message), *(f"{label}: {clean(text)}" for label, text in remedies(each))]
+    """The message, with its cell in a notebook, and what to do, one line each."""
+    place = cell(each.location)
+    message = clean(each.finding.message)
+    return [f"{place}: {message}" if place else message, *(f"{label}: {clean(text)}" for label, text in remedies(each))]
 
 
 def needs_a_run(checked: Checked) -> tuple[Skipped, ...]:
@@ -144,7 +148,7 @@ def diagnose_command(checked: Checked) -> str:
     """
     bundles = [each.bundle for each in checked.bundles]
     launches = (name for bundle in bundles for name in bundle.files if name.endswith(_OF_SHELL))
-    scripts = (bundle for bundle in bundles if bundle.name.endswith(".py") and _starts_training(bundle))
+    scripts = (bundle for bundle in bundles if bundle.name.endswith(SCRIPTS) and _starts_training(bundle))
     if (launch := next(launches, None)) is not None:
         return f"autotune diagnose -- bash {_path_from_cwd(checked, launch)}"
     script = next(scripts, None)

@@ -58,10 +58,16 @@ def path(file: str, folder: str) -> str:
 
 
 def place(location: Location, folder: str) -> str:
-    """ "train.py:23", "command line"."""
+    """ "train.py:23", "train.ipynb:57 (cell 4, line 3)", "command line"."""
     if location.file == TYPED:
         return TYPED[1:-1]
-    return f"{path(location.file, folder)}:{location.line}"
+    line = f"{path(location.file, folder)}:{location.line}"
+    return f"{line} ({cell(location)})" if location.cell else line
+
+
+def cell(location: Location) -> str:
+    """ "cell 4, line 3", "" for what is in no cell."""
+    return f"cell {location.cell}, line {location.cell_line}" if location.cell else ""
 
 
 def assignments(changes: Mapping[str, Value]) -> str:

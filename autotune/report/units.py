@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 
 from autotune.model.evidence import Value
+from autotune.model.source import SCRIPTS
 
 _SIZES = ("bytes", "KiB", "MiB", "GiB", "TiB")
 
@@ -62,6 +63,6 @@ def literal(value: Value | None, file: str) -> str:
         return "unset"
     if isinstance(value, tuple):
         return ".".join(map(str, value))
-    if file.endswith(".py") or not file:
+    if file.endswith(SCRIPTS) or not file:
         return f'"{value}"' if isinstance(value, str) else str(value)
     return str(value).lower() if isinstance(value, bool) else str(value)

@@ -25,6 +25,7 @@ from autotune.catalogue.dialects import dialects as known_dialects
 from autotune.catalogue.frameworks import frameworks
 from autotune.model.evidence import RUN, Fact, Location, Setting
 from autotune.model.scanned import Bundle, ConsumerCall, ScanNote, WrittenValue
+from autotune.model.source import NOTEBOOK
 from autotune.scan import arguments, config_facts, environment, jobs, pattern_facts
 from autotune.scan.configs import read_config, written_values
 from autotune.scan.constants import read_constants
@@ -114,7 +115,7 @@ def gather(
     """The parts of every bundle: of commands first, then of scripts with the configs that they take, then of other
     scripts, then of other configs, each in the order of names. `named` are the files that the user named, `kept` is
     what earlier scans have found."""
-    commands = [launch for name in library.named("shell") for launch in _launches(library, name)]
+    commands = [launch for name in library.with_commands() for launch in _launches(library, name)]
     commands = _without_alike(library, commands, named)
     commands += _starting(library, named, {launch.file for launch in commands})
     done, found = 0, list[BundleFiles]()
@@ -136,15 +137,22 @@ def gather(
 
     taken: set[str] = set()
     found += made([(launch.file, launch) for launch in commands], of_launch, len(left("python", *DATA)))
-    taken |= {name for parts in found for name in parts.files}
+    taken |= {name for parts in found for name in _taken(parts)}
     pairs = list(_pairs(library, named, taken))
     found += made([(launch.file, launch) for launch in pairs], of_launch, len(left("python", *DATA)))
-    taken |= {name for parts in found for name in parts.files}
+    taken |= {name for parts in found for name in _taken(parts)}
     for make, syntaxes, later in ((_of_script, ("python",), DATA), (_of_config, DATA, ())):
         alone = list(made([(name, name) for name in left(*syntaxes)], make, len(left(*later))))
         found += _mains(alone)
         taken |= {name for parts in alone for name in parts.files}
     return tuple(found)
+
+
+def _taken(parts: BundleFiles) -> Iterator[str]:
+    """The files that are no bundles of their own; a notebook that starts a script may train beside it."""
+    starting = (one for one in parts.launches if one.script != posixpath.basename(one.file))
+    notebooks = {one.file for one in starting if one.file.endswith(NOTEBOOK)}
+    yield from (name for name in parts.files if name not in notebooks)
 
 
 def _begun(library: Library, kept: KeptScan | None, name: str, make: Make[Begin], begin: Begin) -> BundleFiles | None:

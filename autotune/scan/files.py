@@ -23,6 +23,7 @@ from autotune.catalogue import frameworks
 from autotune.catalogue.launchers import launcher_modules, launchers, training_modules
 from autotune.errors import UsageError
 from autotune.model.scanned import ScanNote
+from autotune.model.source import NOTEBOOK
 from autotune.scan.configs import may_be_config
 
 SYNTAXES = {
@@ -36,13 +37,13 @@ SYNTAXES = {
     ".bash": "shell",
     ".sbatch": "shell",
     ".slurm": "shell",
+    ".pbs": "shell",
+    ".lsf": "shell",
+    ".ipynb": "python",
 }
 """What reads a file, by the end of its name."""
 
 KINDS = f"supported file ({', '.join(SYNTAXES)})"
-
-NOTEBOOK = ".ipynb"
-NOTEBOOKS = "notebooks are not read"
 
 DATA = ("yaml", "json", "toml")
 
@@ -51,6 +52,9 @@ LIMITS = {"python": 500_000, "shell": 1_000_000, "yaml": 300_000, "json": 2_000_
 
 YAML takes longest: 300 kB are a second or two, as are 500 kB of Python.
 """
+
+NOTEBOOK_LIMIT = 50_000_000
+"""Bytes of a notebook: nearly all of a large one are pictures and outputs."""
 
 BUDGET = 2_000_000
 """Bytes of all data files together: a few hundred configs are less."""
@@ -78,6 +82,10 @@ _TRAINS = ("Loader", "Trainer", "backward", "training_step", "optim")
 
 _SETS = ("set_num_threads", "set_float32_matmul_precision", "allow_tf32", "fp32_precision")
 _CONSTANTS = re.compile(rb"^(?:gradient_accumulation_steps|batch_size|block_size|max_iters|eval_interval)[ \t]*=", re.M)
+_DESCRIBED = re.compile(rb"^[ \t-]*(?:containers|run|commands)[ \t]*:", re.MULTILINE)
+"""The key below which a job has its commands: Kubernetes, SkyPilot, dstack."""
+
+_SHELL_LINE = re.compile(rb'(?:"|\\n)[ \t]*(?:!|%%)')
 _COMPOSED = re.compile(rb"^defaults:", re.MULTILINE)
 """Hydra's list of further files: what the config holds is known with them."""
 
@@ -86,6 +94,11 @@ _COMPOSED = re.compile(rb"^defaults:", re.MULTILINE)
 def _imports() -> re.Pattern[bytes]:
     packages = _any_of((*_PACKAGES, *frameworks.script_packages()))
     return re.compile(rb"^[ \t]*(?:from|import)[ \t]+[\w.]*?" + packages, re.MULTILINE)
+
+
+@cache
+def _imports_anywhere() -> re.Pattern[bytes]:
+    return re.compile(rb"(?:from|import)[ \t]+[\w.]*?" + _any_of((*_PACKAGES, *frameworks.script_packages())))
 
 
 @cache
@@ -103,11 +116,17 @@ def _any_of(words: Iterable[str]) -> bytes:
 
 
 class File(Struct, frozen=True):
-    """A file as it is stored. `name` is its path below the root, with "/"; `syntax` says what reads it."""
+    """A file as it is stored. `name` is its path below the root, with "/"; `syntax` says what reads it.
+
+    Of a notebook `data` is the script that its cells make and `commands` what they give to a shell, line by line alike;
+    `left_out` are notes on cells that are not in them. Of jobs in YAML `commands` are what they start.
+    """
 
     name: str
     syntax: str
     data: bytes
+    commands: bytes = b""
+    left_out: tuple[ScanNote, ...] = ()
 
 
 class FileSearch(Struct, frozen=True):
@@ -146,10 +165,40 @@ def find(paths: Sequence[Path], *, root: Path, exclude: Sequence[str] = ()) -> F
 def read_file(path: str, name: str, syntax: str = "") -> File | ScanNote:
     """The file at the real `path`, or why it is not read; `syntax` says what its name does not."""
     syntax = syntax or _syntax(name)
+    limit = NOTEBOOK_LIMIT if name.endswith(NOTEBOOK) else LIMITS[syntax]
     try:
-        return File(name, syntax, reading.read(path, most_bytes=LIMITS[syntax]))
+        data = reading.read(path, most_bytes=limit)
     except OSError as error:
-        return ScanNote(name, unread(error, LIMITS[syntax]))
+        return ScanNote(name, unread(error, limit))
+    if name.endswith(NOTEBOOK):
+        return _notebook(name, data)
+    return File(name, syntax, data, _job_commands(name, data) if syntax == "yaml" else b"")
+
+
+def _job_commands(name: str, data: bytes) -> bytes:
+    """What the jobs of a YAML file start, as the text of a shell script."""
+    if not _DESCRIBED.search(data):
+        return b""
+    from autotune.scan import job_documents  # most projects have none
+
+    found = job_documents.read(name, data)
+    return found.commands if found is not None else b""
+
+
+def _notebook(name: str, data: bytes) -> File | ScanNote:
+    """A notebook as a script; an empty one where nothing in the file imports or starts what trains."""
+    if not (_imports_anywhere().search(data) or _SHELL_LINE.search(data)):
+        return File(name, "python", b"")
+    from autotune.syntax import notebook  # most folders have none
+
+    try:
+        read = notebook.read(data, name)
+    except UsageError as error:
+        return ScanNote(error.where or name, error.what, is_error=True)
+    if len(read.script) - read.script.count(b"\n\n") > LIMITS["python"]:
+        return ScanNote(name, f"its code is larger than {_size(LIMITS['python'])}")
+    notes = (ScanNote(f"{name}:{one.at.line}", f"cell {one.at.cell} is not read: {one.why}") for one in read.left_out)
+    return File(name, "python", read.script, read.commands, tuple(notes))
 
 
 def unread(error: OSError, limit: int) -> str:
@@ -200,10 +249,11 @@ def is_relevant(file: File) -> bool:
     """Whether the bytes of `file` hold a word without which it says nothing about training."""
     if file.syntax == "python":
         imports = _imports().search(file.data) and _training().search(file.data)
-        return bool(imports or _CONSTANTS.search(file.data))
+        return bool(imports or _CONSTANTS.search(file.data) or _commands().search(file.commands))
     if file.syntax == "shell":
         return _commands().search(file.data) is not None
-    return may_be_config(file.data, file.syntax) or _COMPOSED.search(file.data) is not None
+    is_config = may_be_config(file.data, file.syntax) or _COMPOSED.search(file.data) is not None
+    return is_config or _commands().search(file.commands) is not None
 
 
 def _beyond_budget(files: Iterable[File]) -> set[str]:
@@ -243,7 +293,6 @@ class FolderWalk(Struct):
     notes: list[ScanNote] = field(default_factory=list)
     seen: set[str] = field(default_factory=set)
     named: set[str] = field(default_factory=set)
-    num_notebooks: int = 0
 
     def start(self, path: Path) -> None:
         """Walk from a path that the user named: it is looked at although its name says to skip it."""
@@ -257,7 +306,7 @@ class FolderWalk(Struct):
 
     def _named_folder(self, folder: str) -> None:
         folders, links = [folder], list[str]()
-        num_files, num_notebooks = len(self.files), self.num_notebooks
+        num_files = len(self.files)
         while folders or links:
             # Links come last, so that what has two names goes by its own.
             if folders:
@@ -265,14 +314,12 @@ class FolderWalk(Struct):
             else:
                 self._link(links.pop(), folders)
         if len(self.files) == num_files:
-            has_notebooks = self.num_notebooks > num_notebooks
-            self.notes.append(ScanNote(self._name(folder), NOTEBOOKS if has_notebooks else f"no {KINDS} in it"))
+            self.notes.append(ScanNote(self._name(folder), f"no {KINDS} in it"))
 
     def _named_file(self, path: str) -> None:
         name = self._name(path)
         if not _syntax(path):
-            is_notebook = path.endswith(NOTEBOOK)  # a check that read nothing of it must not pass
-            self.notes.append(ScanNote(name, NOTEBOOKS if is_notebook else f"not a {KINDS}", is_error=is_notebook))
+            self.notes.append(ScanNote(name, f"not a {KINDS}"))
         elif self._is_excluded(path):
             self.notes.append(ScanNote(name, "excluded: it matches `exclude` in the configuration"))
         else:
@@ -300,7 +347,6 @@ class FolderWalk(Struct):
                 folders += [] if _is_skipped(entry.path) or self._is_excluded(entry.path) else [entry.path]
             elif _syntax(entry.name):
                 self._add(entry.path, f"{real}/{entry.name}")
-            self.num_notebooks += entry.name.endswith(NOTEBOOK)
 
     def _link(self, link: str, folders: list[str]) -> None:
         """Follow a link to a folder or to a kind of file that is read, if it stays inside."""

@@ -1,72 +1,121 @@
-"""What a job asks of its machine: the GPUs that a command may use, and CPUs for the processes on them."""
+"""What a job gets of its machines, and what that means for the one command of a bundle.
+
+Facts of a job are stated where its file leaves no doubt: a value that a variable decides is unknown.
+"""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 
-from autotune.model.evidence import RUN, Fact, Location
+from autotune.invocation.shape import name
+from autotune.model.evidence import RUN, Fact, Location, Value
+from autotune.scan import job_documents, job_requests
+from autotune.scan.files import File
+from autotune.scan.job_requests import JobRequest
 from autotune.scan.launch import Launch
 from autotune.scan.library import Library
-
-DIRECTIVE = re.compile(r"^#SBATCH[ \t]+([^#\n]*)", re.MULTILINE)
-
-OPTION = re.compile(r"(?:^|\s)(-{1,2}[A-Za-z][\w-]*)(?:[ \t=]+([^\s-]\S*))?")
-"""--gres=gpu:4, -c 16; several stand on one line."""
-
-GPUS = re.compile(r"^(?:gpu:)?(?:[A-Za-z][\w.-]*:)?(\d+)$")
-"""4, gpu:4, gpu:a100:4."""
-
-PER_NODE = ("--gres", "--gpus-per-node")
-IN_ALL = ("--gpus", "-G")
-NODES = ("--nodes", "-N")
-CPUS = frozenset(
-    {"--cpus-per-task", "-c", "--cpus-per-gpu", "--exclusive", "--mem-per-cpu", "--cores-per-socket", "-n"}
-)
-TASKS = ("--ntasks-per-node", "--ntasks")
-SHARES = re.compile(r"task|cpu|core|thread|socket")
-"""What is in the names of other options that give processes or CPUs."""
 
 OTHERS = re.compile(rb"vllm|sglang|server|judge|reward_model", re.IGNORECASE)
 """Words of launch scripts whose other GPUs serve something else."""
 
+THREADS = "OMP_NUM_THREADS"
+
+ON_ONE_MACHINE = {"torchrun": "nproc_per_node", "deepspeed": "num_gpus", "tune": "nproc_per_node"}
+"""The flag by which a launcher is told how many processes one machine gets."""
+
+STARTS_ONE = ("python", "python3")
+
+SHARING = ("docker", "podman")
+"""Containers that have a /dev/shm of their own: those of Slurm and HPC (apptainer, enroot) see the machine's."""
+
+SRUN_CPUS = re.compile(r"-c\d*|--cpus-per-(?:task|gpu)(?:=.*)?|--exact|--exclusive")
+
 
 def facts(launches: Sequence[Launch], library: Library) -> Iterator[Fact]:
-    """Facts `job.num_gpus` and `job.lacks_cpus`, of the one command of a bundle."""
-    file = library.files.get(launches[0].file) if len(launches) == 1 else None  # a typed command stands in none
-    if file is None or OTHERS.search(file.data):
+    """Facts `job.*` of the one command of a bundle."""
+    launch = launches[0] if len(launches) == 1 else None
+    file = library.files.get(launch.file) if launch is not None else None  # a typed command stands in none
+    if launch is None or file is None or OTHERS.search(file.data):
         return
-    asked = _directives(file.name, file.data)
-    visible = launches[0].variables.get("CUDA_VISIBLE_DEVICES")
-    number = _gpus_per_node(asked)
+    asked = _request(file, launch) or JobRequest()
+    yield from _gpus(asked, launch)
+    yield from _stated(asked, "cpus", asked.cpus)
+    yield from _stated(asked, "memory_bytes", asked.memory_bytes)
+    if asked.time_limit_s is not None:
+        yield from _stated(asked, "time_limit_hours", asked.time_limit_s / 3600, "time_limit_s")
+    if asked.lacks_cpus is not None:
+        yield from _stated(asked, "lacks_cpus", asked.lacks_cpus, "gpus")
+    at = Location(launch.file, launch.line)
+    processes = _local_processes(asked, launch)
+    if processes is not None:
+        yield Fact("job.local_processes", RUN, processes, (at,))
+    threads = launch.variables.get(THREADS)
+    if threads is not None and threads.known and str(threads.value).isdecimal():
+        yield Fact("job.num_threads", RUN, int(str(threads.value)), (threads.location,))
+    if asked.cpus_per_task is not None and "srun" in launch.before:
+        yield Fact("job.cpus_per_task", RUN, asked.cpus_per_task, _of(asked, "cpus"))
+        yield Fact("job.step_lacks_cpus", RUN, _step_lacks_cpus(launch), (at,))
+    is_small = _has_small_shm(launch)
+    if is_small is not None:
+        yield Fact("job.has_small_shm", RUN, is_small, (at,))
+    elif asked.has_small_shm is not None:
+        yield from _stated(asked, "has_small_shm", asked.has_small_shm)
+
+
+def _request(file: File, launch: Launch) -> JobRequest | None:
+    if file.syntax == "yaml":
+        found = job_documents.read(file.name, file.data)
+        return found.request(launch.line) if found is not None else None
+    return job_requests.of_script(file.name, file.data) if file.syntax == "shell" else None
+
+
+def _gpus(asked: JobRequest, launch: Launch) -> Iterator[Fact]:
+    visible = launch.variables.get("CUDA_VISIBLE_DEVICES")
     if visible is not None and visible.known and re.fullmatch(r"\d+(,\d+)*", str(visible.value)):
         yield Fact("job.num_gpus", RUN, str(visible.value).count(",") + 1, (visible.location,))
-    elif number is not None:
-        yield Fact("job.num_gpus", RUN, number, (_place(asked, (*PER_NODE, *IN_ALL)),))
-    if number is not None and number > 1 and not any(map(SHARES.search, asked.keys() - CPUS - {*TASKS})):
-        tasks = [text for name in TASKS if (text := asked.get(name, ("", None))[0])]
-        is_one = all(text == "1" for text in tasks)
-        yield Fact("job.lacks_cpus", RUN, is_one and not CPUS & asked.keys(), (_place(asked, (*PER_NODE, *IN_ALL)),))
+    elif asked.gpus is not None:
+        yield from _stated(asked, "num_gpus", asked.gpus, "gpus")
 
 
-def _directives(file: str, data: bytes) -> Mapping[str, tuple[str, Location]]:
-    """The options of a batch job, each with its value and its place."""
-    text = data.decode(errors="replace")
-    return {
-        option[1]: (option[2] or "", Location(file, text.count("\n", 0, line.start()) + 1))
-        for line in DIRECTIVE.finditer(text)
-        for option in OPTION.finditer(line[1])
-    }
+def _local_processes(asked: JobRequest, launch: Launch) -> int | None:
+    """The processes that train on one machine, where the command says it: those of the launcher, or srun's tasks."""
+    tasks = 1
+    if "srun" in launch.before:
+        is_told = any(word is None or re.match(r"-n|--ntasks|-N|--nodes", word) for word in launch.before)
+        if is_told or asked.tasks is None:
+            return None
+        tasks = asked.tasks
+    if launch.launcher in STARTS_ONE:
+        return tasks if "srun" in launch.before else None
+    flag = ON_ONE_MACHINE.get(launch.launcher)
+    given = launch.own.get(flag) if flag is not None else None
+    if given is None and launch.launcher == "accelerate" and "num_machines" not in launch.own:
+        given = launch.own.get("num_processes")
+    is_number = given is not None and given.known and str(given.value).isdecimal()
+    return int(str(given.value)) * tasks if given is not None and is_number else None
 
 
-def _gpus_per_node(asked: Mapping[str, tuple[str, Location]]) -> int | None:
-    nodes = next((asked[name][0] for name in NODES if name in asked), "1")
-    for name in (*PER_NODE, *IN_ALL):
-        found = GPUS.match(asked[name][0]) if name in asked else None
-        if found and (name in PER_NODE or nodes == "1"):
-            return int(found[1])
-    return None
+def _step_lacks_cpus(launch: Launch) -> bool:
+    """Whether srun is not told the CPUs of a task again, as a flag or in its variable."""
+    words = [word for word in launch.before if word is not None]
+    is_told = any(map(SRUN_CPUS.fullmatch, words)) or "SRUN_CPUS_PER_TASK" in launch.variables
+    return not is_told and len(words) == len(launch.before)
 
 
-def _place(asked: Mapping[str, tuple[str, Location]], names: Sequence[str]) -> Location:
-    return next(asked[name][1] for name in names if name in asked)
+def _has_small_shm(launch: Launch) -> bool | None:
+    """Whether a container is started without more shared memory; None outside of one, and where a variable decides."""
+    words = launch.before
+    if not any(word is not None and name(word) in SHARING for word in words):
+        return None
+    told = any(word is not None and re.match(r"--shm-size|--ipc(?:=|$)|/dev/shm", word) for word in words)
+    return None if None in words else not told
+
+
+def _stated(asked: JobRequest, fact: str, value: Value | None, place: str = "") -> Iterator[Fact]:
+    if value is not None:
+        yield Fact(f"job.{fact}", RUN, value, _of(asked, place or fact))
+
+
+def _of(asked: JobRequest, place: str) -> tuple[Location, ...]:
+    return (asked.places[place],) if place in asked.places else ()

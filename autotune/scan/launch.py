@@ -33,11 +33,17 @@ REMOVED = re.compile(r"~([A-Za-z_][\w.@/]*)()")
 SEVERAL = re.compile(r"\$\{?[@*]|\[[@*]\]|\$\{?\w*(?:args|opts|options|flags|params|extra)\b", re.IGNORECASE)
 """In a word that cannot be known: it may be any number of flags, "$@", "${ARGS[@]}" or $EXTRA_ARGS."""
 
+WHOLE = re.compile(r"[\"']?\$(?:\w+|\{[^}]*\}|\(.*\)|[@*])[\"']?", re.DOTALL)
+"""A word that is one expansion."""
+
 GOES = ("cd", "pushd", "popd")
 """Commands behind which a shell stands in another folder."""
 
 CONTAINERS = ("apptainer", "singularity", "docker", "podman", "enroot")
 """Programs that run a command in a container."""
+
+TOOLS = ("pip", "venv", "ensurepip", "ipykernel", "jupyter", "uv")
+"""Modules that set up where a training runs: `python -m pip install torch`."""
 
 CONFIGS = (".yaml", ".yml", ".json", ".toml")
 
@@ -50,6 +56,8 @@ class Launch(Struct, frozen=True):
     `config_files` are the data files, and Python files behind the script, that it names, as written. `num_processes` is
     None where the command does not say it. `is_open` says that it may have more flags than can be known. `variables`
     are those of the environment that it is given. `folder` is where the shell has gone before, as far as that is known.
+    `before` are the words in front of the launcher (srun -c 8, docker run --ipc=host image), as written where a part is
+    not known (--mem=$MEM); None for what may be any words ($FLAGS).
     """
 
     file: str
@@ -64,6 +72,7 @@ class Launch(Struct, frozen=True):
     is_open: bool = False
     variables: Mapping[str, WrittenValue] = field(default_factory=dict)
     folder: str = ""
+    before: tuple[str | None, ...] = ()
 
     def seen(self, path: str) -> str:
         """A path of the command, as the shell would see it that has gone nowhere."""
@@ -125,6 +134,8 @@ def _launch(command: ShellCommand, file: str) -> Launch | None:
     found = shape([_text(word) for word in words])
     if found is None or found.launcher is None or found.target is None:
         return None
+    if found.is_module and words[found.target].value in TOOLS:
+        return None
     launcher, program, rest = found.launcher, words[found.target].value, words[found.target + 1 :]
     own, flags, positional = _own(words[slice(*found.own)], file), _flags(rest, file), tuple(_positional(rest))
     values = [str(given.value) for given in (*own.values(), *flags.values()) if given.known]
@@ -143,6 +154,7 @@ def _launch(command: ShellCommand, file: str) -> Launch | None:
         own,
         is_open=any(word.value is None for word in _others(rest)) or any(map(_may_be_several, rest)),
         variables=variables,
+        before=tuple(map(_written, (*command.words[: len(command.words) - len(words)], *words[: found.program]))),
     )
 
 
@@ -160,6 +172,10 @@ def _inner_command(words: Sequence[ShellWord]) -> Sequence[ShellWord]:
     _, behind = assigned(rest)
     is_start = bool(behind) and name(behind[0]) in {*launchers(), *PREFIXES} and found.target < texts.index("--")
     return words[len(words) - len(behind) :] if is_start else words
+
+
+def _written(word: ShellWord) -> str | None:
+    return None if word.value is None and WHOLE.fullmatch(word.text) else _text(word)
 
 
 def _own(words: Sequence[ShellWord], file: str) -> Mapping[str, WrittenValue]:

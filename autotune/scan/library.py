@@ -58,11 +58,17 @@ class Library(Struct):
     followed: int = 0
     _indexes: dict[str, Index | None] = field(default_factory=dict)
     _parsed: dict[str, Any] = field(default_factory=dict)
+    _commands: dict[str, shell.ShellScript | None] = field(default_factory=dict)
     _others: set[str] = field(default_factory=set)
     _aside: set[str] = field(default_factory=set)
     _missing: set[str] = field(default_factory=set)
     _asked: list[dict[str, None]] = field(default_factory=list)
     _unread: set[str] = field(default_factory=set)
+
+    def with_commands(self) -> Iterator[str]:
+        """The names of all shell scripts, and of the notebooks and jobs with commands, in their order."""
+        files = (name for name, file in list(self.files.items()) if file.syntax == "shell" or file.commands.strip())
+        return (name for name in files if name not in self._others | self._aside)
 
     def named(self, syntax: str) -> Iterator[str]:
         """The names of all files of one syntax, in their order."""
@@ -74,8 +80,12 @@ class Library(Struct):
         return cast("python.Source | None", self._read(name))
 
     def shell(self, name: str) -> shell.ShellScript | None:
-        """The shell script `name`; None when it cannot be read."""
-        return cast("shell.ShellScript | None", self._read(name))
+        """The shell script `name`, or what the notebook or job of that name starts; None when it cannot be read."""
+        if self.files[name].syntax == "shell":
+            return cast("shell.ShellScript | None", self._read(name))
+        if name not in self._commands:
+            self._commands[name] = self.attempt(name, partial(self._parse_commands, self.files[name]))
+        return self._commands[name]
 
     def document(self, name: str) -> Document | None:
         """The data file `name`; None when it cannot be read."""
@@ -241,8 +251,17 @@ class Library(Struct):
             self._tell(file.name, [ScanNote(error.where or file.name, error.what, is_error=True)])
             return None
         self.ignored[file.name], notes = ignore_comments(parsed.comments, file.name)
-        self._tell(file.name, notes)
+        self._tell(file.name, (*file.left_out, *notes))
         return parsed
+
+    def _parse_commands(self, file: File) -> Any:
+        """The commands of a notebook or a job. Their comments are those of the file, and read with it."""
+        reader = importlib.import_module("autotune.syntax.shell")
+        try:
+            return reader.read(file.commands, file.name)
+        except UsageError as error:
+            self.notes.append(ScanNote(error.where or file.name, f"its shell lines are not read: {error.what}"))
+            return None
 
     def _tell(self, name: str, notes: Iterable[ScanNote]) -> None:
         """Leave the notes on a file, unless they came with what was kept of it."""

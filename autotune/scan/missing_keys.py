@@ -8,6 +8,7 @@ from autotune import catalogue
 from autotune.catalogue.dialects import DialectReading, Version, dialects, is_own, readings
 from autotune.model.evidence import Setting
 from autotune.model.scanned import Bundle, ConsumerCall
+from autotune.model.source import SCRIPTS
 from autotune.scan.settings import SUBJECTS, merge_consumers
 
 BARE = ("torch",)
@@ -27,7 +28,7 @@ def missing_settings(found: Bundle, versions: Mapping[str, Version]) -> Iterator
         return
     known = {setting.name for setting in found.settings}
     framework = dialects()[main.dialect]["frameworks"][0]
-    has_script = any(file.endswith(".py") for file in found.files)
+    has_script = any(file.endswith(SCRIPTS) for file in found.files)
     for reading in readings(main.dialect, versions):
         spelling = catalogue.spelling(framework, reading.setting, versions)
         is_open = reading.setting in known or _is_given(reading, main) or _has_no_holder(reading, main)

@@ -1,13 +1,12 @@
 from __future__ import annotations
 
 import importlib.util
-import json
-import shlex
 import subprocess
 import sys
 
 import pytest
 
+from autotune.collect import command
 from autotune.collect.command import BOOT, PlannedCommand, environment, injected, plan_command
 from autotune.errors import ScriptError, UsageError
 
@@ -101,49 +100,55 @@ def test_assignments_in_front_are_the_environment_of_what_is_started(cwd):
     assert plan_command(["PATH=" + str(cwd), "launch"], PYTHON, cwd, {"PATH": "/nowhere"}).argv == ("launch",)
 
 
-@pytest.mark.parametrize(("name", "is_taken"), [("my nb.ipynb", False), ("sub/nb.ipynb", True)])
-def test_a_notebook_is_answered_with_lines_that_make_a_script_of_it(cwd, name, is_taken):
-    (cwd / "sub").mkdir()
-    (cwd / name).write_text("{}")
-    (cwd / "sub" / "nb.py").write_text("mine")
-    for words in ([name], ["python", name]):
-        with pytest.raises(UsageError, match="this is a notebook") as caught:
-            plan_command(words, PYTHON, cwd)
-    lines = [shlex.split(line) for line in caught.value.to_do.splitlines() if line.startswith("    ")]
-    output = ["--output", "nb_notebook"] if is_taken else []
-    script = "sub/nb_notebook.py" if is_taken else "my nb.py"
-    assert lines == [
-        ["pip", "install", "nbconvert", "ipython"],
-        ["jupyter", "nbconvert", "--to", "python", *output, name],
-        ["autotune", "diagnose", script],
-    ]
-    assert caught.value.to_do.endswith("`autotune apply --diff` shows the lines to change there.")
+@pytest.mark.parametrize("words", [["my nb.ipynb"], ["python", "my nb.ipynb"], ["A=1", "my nb.ipynb"]])
+def test_a_notebook_is_run_by_jupyter(cwd, words, monkeypatch):
+    (cwd / "my nb.ipynb").write_text("{}")
+    monkeypatch.setattr(command, "_missing_packages", lambda python: [])
+    planned = plan_command(words, PYTHON, cwd)
+    assert planned.argv[:2] == (PYTHON, "-c")
+    assert "nbclient" in planned.argv[2]
+    assert planned.argv[-2:] == ("--startup_timeout=600", "my nb.ipynb")
+    assert planned.script == cwd / "my nb.ipynb"
+
+
+def test_what_runs_notebooks_has_to_be_installed(cwd, monkeypatch):
+    (cwd / "nb.ipynb").write_text("{}")
+    monkeypatch.setattr(command, "_missing_packages", lambda python: ["nbclient", "ipykernel"])
+    with pytest.raises(UsageError, match="needs nbclient and ipykernel") as caught:
+        plan_command(["nb.ipynb"], PYTHON, cwd)
+    assert caught.value.to_do.endswith(f"{PYTHON} -m pip install nbclient ipykernel")
+
+
+def test_the_packages_are_those_of_the_notebooks_python(tmp_path):
+    folder = tmp_path / "nbclient"
+    folder.mkdir()
+    (folder / "__init__.py").write_text("")
+    python = tmp_path / "python"
+    python.write_text(f'#!/bin/sh\nPYTHONPATH={tmp_path} exec {sys.executable} "$@"\n')
+    python.chmod(0o755)
+    assert "nbclient" not in command._missing_packages(str(python))
+    assert "json" not in command._missing_packages(sys.executable)
 
 
 @pytest.mark.parametrize(
-    ("source", "is_said"),
+    ("words", "why"),
     [
-        (["%matplotlib inline\n", "x = 1"], True),
-        ("x = 1\n!pip install torch", True),
-        (["%%time\n", "train()"], True),
-        (["files = !ls"], True),
-        (["if True:\n", "    %timeit x"], True),
-        (["x = 5 % 2 != 1\n", "print(x %\n", "y)"], False),
-        (["# % and ! in a comment"], False),
+        (["nb.ipynb", "--lr", "1"], "takes no arguments: --lr 1"),
+        (["torchrun", "nb.ipynb"], "torchrun runs no notebook"),
+        (["uv", "run", "nb.ipynb"], "uv runs no notebook"),
+        (["other.ipynb"], "no such script"),
     ],
 )
-def test_what_becomes_of_ipythons_own_lines_is_said_where_there_are_some(cwd, source, is_said):
-    cells = [{"cell_type": "markdown", "source": ["! no code"]}, {"cell_type": "code", "source": source}]
-    (cwd / "nb.ipynb").write_text(json.dumps({"cells": cells}))
-    with pytest.raises(UsageError) as caught:
-        plan_command(["nb.ipynb"], PYTHON, cwd)
-    assert ("get_ipython()" in caught.value.to_do) is is_said
+def test_what_a_notebook_cannot_be_started_with(cwd, words, why):
+    (cwd / "nb.ipynb").write_text("{}")
+    with pytest.raises(UsageError, match=why):
+        plan_command(words, PYTHON, cwd)
 
 
-def test_of_a_notebook_that_cannot_be_read_it_is_said_too(cwd):
-    (cwd / "nb.ipynb").write_text("[")
-    with pytest.raises(UsageError, match="get_ipython"):
-        plan_command(["nb.ipynb"], PYTHON, cwd)
+def test_a_notebook_that_jupyter_is_given_is_known(cwd):
+    (cwd / "nb.ipynb").write_text("{}")
+    planned = plan_command(["launch", "execute", "nb.ipynb"], PYTHON, cwd, {"PATH": str(cwd)})
+    assert (planned.argv, planned.script) == (("launch", "execute", "nb.ipynb"), cwd / "nb.ipynb")
 
 
 def test_an_option_that_autotune_does_not_have_is_no_program(cwd):

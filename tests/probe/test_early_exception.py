@@ -24,7 +24,11 @@ from autotune import probe
 )
 def test_what_ends_a_process_before_torch_comes_is_noted(tmp_path, code, expected):
     request = tmp_path / "request.json"
-    request.write_text(json.dumps({"run_dir": str(tmp_path), "isolate": None, "frameworks": [], "startup_entries": []}))
+    request.write_text(
+        json.dumps(
+            {"run_dir": str(tmp_path), "isolate": None, "frameworks": [], "startup_entries": [], "notebook": None}
+        )
+    )
     environ = {"PYTHONPATH": str(Path(probe.__file__).parent / "boot"), "AUTOTUNE_REQUEST": str(request)}
     subprocess.run([sys.executable, "-c", code], env=environ, capture_output=True, check=False)
     notes = [note.read_text().splitlines() for note in tmp_path.glob("raised-*")]

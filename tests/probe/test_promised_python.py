@@ -53,6 +53,7 @@ print(json.dumps(found))
 REQUEST = {
     "frameworks": [],
     "startup_entries": [],
+    "notebook": None,
     "isolate": {"layer": "hooks", "protected": [], "exempt": ["/"], "run_id": "1", "mount_points": ["/"]},
     "overrides": [],
 }

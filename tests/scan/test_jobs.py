@@ -57,3 +57,88 @@ def test_the_gpus_that_a_command_may_use(tmp_path: Path, lines: list[str], expec
 )
 def test_a_job_that_asks_for_no_cpus(tmp_path: Path, lines: list[str], lacks: bool | None) -> None:
     assert stated(tmp_path, *lines, RUN).get("job.lacks_cpus") is lacks
+
+
+SLURM = ("#SBATCH -N 2 --gpus-per-node=4", "#SBATCH --ntasks-per-node=4", "#SBATCH --cpus-per-task=8")
+PLAIN = "python train.py"
+
+
+@pytest.mark.parametrize(
+    ("lines", "processes"),
+    [
+        ([*SLURM, f"srun {PLAIN}"], 4),
+        ([*SLURM, f"srun --cpus-per-task=$SLURM_CPUS_PER_TASK {PLAIN}"], 4),
+        ([*SLURM, f"srun -n 8 {PLAIN}"], None),
+        ([*SLURM, f"srun $FLAGS {PLAIN}"], None),
+        ([*SLURM, PLAIN], None),
+        ([RUN], 2),
+        (["torchrun --nproc_per_node $N train.py"], None),
+        (["torchrun --nproc_per_node gpu train.py"], None),
+        (["torchrun --nnodes 2 --nproc_per_node 4 train.py"], 4),
+        (["accelerate launch --num_processes 4 train.py"], 4),
+        (["accelerate launch --num_processes 8 --num_machines 2 train.py"], None),
+        (["deepspeed --num_gpus 4 train.py"], 4),
+        (["mpirun -np 4 python train.py"], None),
+    ],
+)
+def test_the_processes_of_one_machine(tmp_path: Path, lines: list[str], processes: int | None) -> None:
+    assert stated(tmp_path, *lines).get("job.local_processes") == processes
+
+
+@pytest.mark.parametrize(
+    ("command", "lacks"),
+    [
+        (f"srun {PLAIN}", True),
+        (f"srun -c 8 {PLAIN}", False),
+        (f"srun --cpus-per-task=$SLURM_CPUS_PER_TASK {PLAIN}", False),
+        (f"export SRUN_CPUS_PER_TASK=$SLURM_CPUS_PER_TASK\nsrun {PLAIN}", False),
+        (f"srun $FLAGS {PLAIN}", False),
+        (PLAIN, None),
+    ],
+)
+def test_whether_srun_is_told_the_cpus_of_a_task(tmp_path: Path, command: str, lacks: bool | None) -> None:
+    found = stated(tmp_path, *SLURM, command)
+    assert found.get("job.step_lacks_cpus") is lacks
+    assert found.get("job.cpus_per_task") == (8 if lacks is not None else None)
+    assert found["job.cpus"] == 32
+
+
+@pytest.mark.parametrize(
+    ("command", "threads"),
+    [
+        (f"OMP_NUM_THREADS=8 {RUN}", 8),
+        (f"export OMP_NUM_THREADS=8\n{RUN}", 8),
+        (f"export OMP_NUM_THREADS=$SLURM_CPUS_PER_TASK\n{RUN}", None),
+        (RUN, None),
+    ],
+)
+def test_the_threads_of_a_process(tmp_path: Path, command: str, threads: int | None) -> None:
+    assert stated(tmp_path, command).get("job.num_threads") == threads
+
+
+@pytest.mark.parametrize(
+    ("words", "is_small"),
+    [
+        ("docker run --gpus all -v $PWD:/work image", True),
+        ("docker run --shm-size 8g image", False),
+        ("docker run --shm-size=$SHM image", False),
+        ("podman run --ipc=host image", False),
+        ("docker run -v /dev/shm:/dev/shm image", False),
+        ("docker run $DOCKER_ARGS image", None),
+        ("apptainer exec --nv image.sif", None),
+        ("srun --container-image=image", None),
+    ],
+)
+def test_the_shared_memory_of_a_container(tmp_path: Path, words: str, is_small: bool | None) -> None:
+    assert stated(tmp_path, f"{words} {RUN}").get("job.has_small_shm") is is_small
+
+
+def test_what_a_job_gets_is_read_from_the_file_that_starts_it(tmp_path: Path) -> None:
+    (tmp_path / "train.py").write_text(TRAIN)
+    (tmp_path / "sky.yaml").write_text(
+        "resources: {accelerators: A100:8, cpus: 16}\nrun: |\n  torchrun --nproc_per_node 4 train.py\n"
+    )
+    (bundle,) = scan([tmp_path], root=tmp_path).bundles
+    assert bundle.files == ("train.py", "sky.yaml")
+    places = {one.name: (one.value, one.places[0].line) for one in bundle.facts if one.name.startswith("job.")}
+    assert places == {"job.num_gpus": (8, 1), "job.cpus": (16, 1), "job.local_processes": (4, 3)}

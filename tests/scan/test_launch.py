@@ -231,3 +231,8 @@ def test_no_command_is_an_error(words: list[str]) -> None:
         assert found.script is None or found.module is None
         dialect_of(found)
         launcher_call(found)
+
+
+def test_what_sets_up_an_environment_starts_no_training() -> None:
+    script = shell.read(b"python -m pip install torch\npython -m venv x\npython -m train --lr 1\n", "run.sh")
+    assert [one.module for one in launches(script, "run.sh")] == ["train"]

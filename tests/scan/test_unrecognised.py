@@ -37,7 +37,9 @@ def notes(root: Path, *names: str) -> dict[str, str]:
         ("a.yaml", b"x: 1", "says nothing about training"),
         ("a.sh", b"ls", "says nothing about training"),
         ("a.py", TRIES.encode(), "uses torch, but no training loop was recognised"),
-        ("a.ipynb", b"{}", "notebooks are not read"),
+        ("a.ipynb", b"{}", "says nothing about training"),
+        ("a.ipynb", b'{"cells": ["import torch"', "not a notebook"),
+        ("a.ipynb", b'{"worksheet": "import torch"}', "it has no cells"),
     ],
 )
 def test_a_named_file_without_a_finding_is_explained(tmp_path: Path, name: str, data: bytes, why: str) -> None:
@@ -62,13 +64,11 @@ def test_many_named_files_are_one_note(tmp_path: Path) -> None:
     assert notes(tmp_path, *names) == {".": "4 files: says nothing about training"}
 
 
-def test_a_folder_of_notebooks_is_explained(tmp_path: Path) -> None:
+def test_a_folder_without_a_file_that_is_read_is_explained(tmp_path: Path) -> None:
     (tmp_path / "a").mkdir()
     (tmp_path / "a" / "b").mkdir()
     assert notes(tmp_path, "a")["a"].startswith("no supported file (.py")
     (tmp_path / "a" / "b" / "c.ipynb").write_text("{}")
-    assert notes(tmp_path, "a") == {"a": "notebooks are not read"}
-    (tmp_path / "a" / "d.py").write_text("x = 1")
     assert notes(tmp_path, "a") == {}
 
 

@@ -6,6 +6,7 @@ from __future__ import annotations
 import ast
 import functools
 import io
+import linecache
 import tokenize
 
 TYPE_CHECKING = False
@@ -56,6 +57,8 @@ def _nodes(file: str) -> list[ast.stmt]:
 def parsed(file: str) -> ast.Module | None:
     """The syntax tree of a file; None where it cannot be read or parsed, or is too long."""
     try:
+        if file.endswith(".ipynb"):  # the script of its cells: see notebook.py
+            return ast.parse("".join(linecache.getlines(file)))
         with open(file, "rb") as opened:
             data = opened.read(MOST_BYTES + 1)
         if len(data) > MOST_BYTES:

@@ -16,6 +16,7 @@ from autotune.model.rule import Rule, Severity
 from autotune.report import findings as say
 from autotune.report.ci.fingerprint import fingerprints
 from autotune.report.json.encode import Json, dumps
+from autotune.report.labels import cell
 from autotune.report.markdown.markup import escape
 
 _SCHEMA = "https://docs.oasis-open.org/sarif/sarif/v2.1.0/errata01/os/schemas/sarif-schema-2.1.0.json"
@@ -94,7 +95,7 @@ def _results(findings: Sequence[say.LocatedFinding], rule_ids: Sequence[str]) ->
             "message": _message("\n".join(say.paragraphs(each))),
             "locations": [_location(each.location)],
             "relatedLocations": [
-                {"id": number, **_location(other), "message": _message("also read here")}
+                {"id": number, **_location(other), "message": _message(_related(other))}
                 for number, other in enumerate(say.other_places(each))
             ],
             "partialFingerprints": {_FINGERPRINT: fingerprint},
@@ -117,7 +118,15 @@ def _location(location: Location) -> Json:
     if location.end_line > location.line:
         region["endLine"] = location.end_line
     artifact = {"uri": quote(say.encodable(location.file), safe="/"), "uriBaseId": "%SRCROOT%"}
-    return {"physicalLocation": {"artifactLocation": artifact, "region": region}}
+    place: Json = {"physicalLocation": {"artifactLocation": artifact, "region": region}}
+    if in_cell := cell(location):
+        place["message"] = _message(in_cell)
+    return place
+
+
+def _related(other: Location) -> str:
+    in_cell = cell(other)
+    return f"also read here: {in_cell}" if in_cell else "also read here"
 
 
 def _suppression(silenced: Silenced) -> Json:

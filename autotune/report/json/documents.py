@@ -44,6 +44,12 @@ class Line(TypedDict):
     end_line: NotRequired[FromOne]
     """Of a place of several lines, the last one."""
 
+    cell: NotRequired[FromOne]
+    """Of a place in a notebook, its cell; text cells count."""
+
+    cell_line: NotRequired[FromOne]
+    """The line in the cell."""
+
 
 class Place(TypedDict):
     """A place in a file; the file is relative to root, lines and columns (characters) count from 1."""
@@ -56,6 +62,12 @@ class Place(TypedDict):
 
     key: str | None
     """The path of a value in a config, or its flag in a command."""
+
+    cell: NotRequired[FromOne]
+    """Of a place in a notebook, its cell; text cells count."""
+
+    cell_line: NotRequired[FromOne]
+    """The line in the cell."""
 
 
 class SettingValue(TypedDict):

@@ -76,4 +76,6 @@ def location_json(location: Location | None) -> doc.Line | None:
     place: doc.Line = {"file": location.file, "line": location.line}
     if location.end_line > location.line:
         place["end_line"] = location.end_line
+    if location.cell:
+        place |= {"cell": location.cell, "cell_line": location.cell_line}
     return place

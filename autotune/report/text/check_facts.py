@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from autotune.model.checked import Checked
 from autotune.model.evidence import Location, Value, subject_order
 from autotune.model.scanned import Bundle
+from autotune.report.labels import cell
 from autotune.report.text.layout import StyledLine, to_text
 
 
@@ -26,7 +27,8 @@ def _lines(bundle: Bundle) -> Iterator[StyledLine]:
 
 
 def _line(subject: str, name: str, value: Value, at: Location | None) -> StyledLine:
-    place = f", {at.file}:{at.line}" if at is not None else ""
+    in_cell = f" ({cell(at)})" if at is not None and at.cell else ""
+    place = f", {at.file}:{at.line}{in_cell}" if at is not None else ""
     return StyledLine(f'"{name}" = {_toml(value)}  # {subject}{place}', whole=True)
 
 

@@ -1,0 +1,249 @@
+"""What the lines of a batch script ask a scheduler for: #SBATCH (Slurm), #PBS (OpenPBS, Torque) and #BSUB (LSF).
+
+A scheduler reads these lines up to the first command. What it works out itself, or the site sets, is not known: None.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+
+from msgspec import Struct, field
+
+from autotune.model.evidence import Location
+
+DIRECTIVE = re.compile(r"#(SBATCH|PBS|BSUB)[ \t]+([^#\n]*)")
+
+OPTION = re.compile(r"(?:^|\s)(--[A-Za-z][\w-]*|-[A-Za-z])(?:[ \t=]*(\"[^\"]*\"|'[^']*'|[^\s-]\S*))?")
+"""--gres=gpu:4, -c 16, -c16, -gpu "num=4"; several stand on one line."""
+
+GPUS = re.compile(r"^(?:gpu:)?(?:[A-Za-z][\w.-]*:)?(\d+)$")
+"""4, gpu:4, gpu:a100:4."""
+
+AMOUNT = re.compile(r"(\d+(?:\.\d+)?)\s*([kmgt]?)i?b?", re.IGNORECASE)
+
+UNITS = {"": 0, "k": 1, "m": 2, "g": 3, "t": 4}
+
+SHARES = re.compile(r"task|cpu|core|thread|socket")
+"""What is in the names of options of Slurm that give processes or CPUs."""
+
+KNOWN_SHARES = frozenset({
+    *("--cpus-per-task", "--cpus-per-gpu", "--exclusive", "--mem-per-cpu", "--cores-per-socket", "--ntasks"),
+    "--ntasks-per-node",
+})  # fmt: skip
+
+LONG = {"-c": "--cpus-per-task", "-n": "--ntasks", "-N": "--nodes", "-G": "--gpus", "-t": "--time"}
+"""Slurm's short options."""
+
+
+class JobRequest(Struct, frozen=True):
+    """What a job gets. Numbers are those of one machine, but `memory_bytes`, which all of its machines have together.
+
+    `tasks` are the processes that the scheduler's own launcher starts. `lacks_cpus` says that it asks for several GPUs
+    and one task, and for no CPUs. `has_small_shm` says that /dev/shm has the 64 MiB of a container that is not told
+    otherwise. `places` are where that is said, by field.
+    """
+
+    machines: int | None = None
+    tasks: int | None = None
+    cpus: int | None = None
+    cpus_per_task: int | None = None
+    gpus: int | None = None
+    memory_bytes: int | None = None
+    time_limit_s: int | None = None
+    lacks_cpus: bool | None = None
+    has_small_shm: bool | None = None
+    places: Mapping[str, Location] = field(default_factory=dict)
+
+
+Asked = Mapping[str, tuple[str, Location]]
+"""The options of a job, each with its value and its place."""
+
+
+def of_script(file: str, data: bytes) -> JobRequest | None:
+    """What the lines of a batch script ask for; None for a script without any."""
+    found = list(_directives(data))
+    if not found:
+        return None
+    kind = found[0][0]
+    lines = [(text, Location(file, line)) for one, text, line in found if one == kind]
+    return {"SBATCH": _of_slurm, "PBS": _of_pbs, "BSUB": _of_lsf}[kind](lines)
+
+
+def _directives(data: bytes) -> Iterator[tuple[str, str, int]]:
+    """The kind, the options and the line of each directive above the first command."""
+    for number, line in enumerate(data.decode(errors="replace").splitlines(), start=1):
+        if line.strip() and not line.lstrip().startswith("#"):
+            return
+        if (found := DIRECTIVE.match(line)) is not None:
+            yield found[1], found[2], number
+
+
+def _options(lines: Sequence[tuple[str, Location]], long: Mapping[str, str]) -> Asked:
+    return {
+        long.get(option[1], option[1]): ((option[2] or "").strip("\"'"), at)
+        for text, at in lines
+        for option in OPTION.finditer(text)
+    }
+
+
+def _of_slurm(lines: Sequence[tuple[str, Location]]) -> JobRequest:
+    asked = _options(lines, LONG)
+    machines = (
+        _number(asked, "--nodes") if "--nodes" in asked else 1 if _number(asked, "--ntasks") in (None, 1) else None
+    )
+    tasks = _slurm_tasks(asked, machines)
+    gpus = _slurm_gpus(asked, machines)
+    per_task, per_gpu = _number(asked, "--cpus-per-task"), _number(asked, "--cpus-per-gpu")
+    cpus = None
+    if "--exclusive" not in asked:
+        cpus = _product(per_gpu, gpus) if "--cpus-per-gpu" in asked else _product(per_task, tasks)
+    is_plain = not any(map(SHARES.search, asked.keys() - KNOWN_SHARES))
+    counts = [asked[name][0] for name in ("--ntasks-per-node", "--ntasks") if name in asked]
+    has_cpus = bool(asked.keys() & {"--cpus-per-task", "--cpus-per-gpu", "--exclusive", "--mem-per-cpu"})
+    has_cpus = has_cpus or "--cores-per-socket" in asked
+    one_task = all(text == "1" for text in counts)
+    memory = memory_bytes(asked.get("--mem", ("", None))[0], "m")
+    return JobRequest(
+        machines=machines,
+        tasks=tasks,
+        cpus=cpus,
+        cpus_per_task=per_task,
+        gpus=gpus,
+        memory_bytes=_product(memory, machines) if memory else None,
+        time_limit_s=_slurm_time(asked["--time"][0]) if "--time" in asked else None,
+        lacks_cpus=one_task and not has_cpus if gpus is not None and gpus > 1 and is_plain else None,
+        places=_places(
+            asked,
+            machines=("--nodes",),
+            tasks=("--ntasks-per-node", "--ntasks"),
+            cpus=("--cpus-per-gpu", "--cpus-per-task"),
+            gpus=("--gres", "--gpus-per-node", "--gpus"),
+            memory_bytes=("--mem",),
+            time_limit_s=("--time",),
+        ),
+    )
+
+
+def _slurm_tasks(asked: Asked, machines: int | None) -> int | None:
+    """The tasks of one machine; one, where none are asked for."""
+    if any("-per-" in name and name.startswith("--ntasks") and name != "--ntasks-per-node" for name in asked):
+        return None
+    if "--ntasks-per-node" in asked:
+        return _number(asked, "--ntasks-per-node")
+    if "--ntasks" not in asked:
+        return 1
+    total = _number(asked, "--ntasks")
+    return total // machines if total and machines and total % machines == 0 else None
+
+
+def _slurm_gpus(asked: Asked, machines: int | None) -> int | None:
+    for name in ("--gres", "--gpus-per-node", "--gpus"):
+        found = GPUS.match(asked[name][0]) if name in asked else None
+        if found and (name != "--gpus" or machines == 1):
+            return int(found[1])
+    return None
+
+
+def _slurm_time(text: str) -> int | None:
+    """ "30" and "30:00" are minutes, "2:30:00" and "1-12" hours, "1-12:30:00" a day and 12.5 hours."""
+    days, has_days, rest = text.rpartition("-")
+    parts = rest.split(":")
+    if not all(part.isdecimal() for part in parts) or (has_days and not days.isdecimal()) or len(parts) > 3:
+        return None
+    numbers = [int(part) for part in parts]
+    if has_days or len(numbers) == 3:
+        hours, minutes, seconds = (*numbers, 0, 0)[:3]
+    else:
+        hours, (minutes, seconds) = 0, (*numbers, 0)[:2]
+    return int(days or 0) * 86400 + hours * 3600 + minutes * 60 + seconds or None  # 0 is no limit
+
+
+def _of_pbs(lines: Sequence[tuple[str, Location]]) -> JobRequest:
+    """`-l select=2:ncpus=16:ngpus=4:mem=64gb` (OpenPBS), `-l nodes=2:ppn=16` (Torque), `-l walltime=24:00:00`."""
+    asked: dict[str, tuple[str, Location]] = {}
+    for text, at in lines:
+        for option in OPTION.finditer(text):
+            for part in (option[2] or "").split(",") if option[1] == "-l" else ():
+                first, *more = part.split(":") if part.startswith(("select=", "nodes=")) else [part]
+                asked |= {key: (value, at) for key, _, value in (one.partition("=") for one in (first, *more))}
+    is_mixed = any(re.search(r"(?:select|nodes)=\S*\+", text) for text, _ in lines)
+    chunks = "select" if "select" in asked else "nodes"
+    machines = None if is_mixed else _number(asked, chunks) if chunks in asked else 1
+    cpus = _first(asked, "ncpus", "ppn")
+    gpus = _first(asked, "ngpus", "gpus")
+    memory = memory_bytes(asked.get("mem", ("", None))[0], "")
+    known = not is_mixed and machines is not None
+    return JobRequest(
+        machines=machines,
+        cpus=cpus if known else None,
+        gpus=gpus if known else None,
+        memory_bytes=_product(memory, machines if chunks == "select" else 1) if memory and known else None,
+        time_limit_s=_clock(asked["walltime"][0]) if "walltime" in asked else None,
+        lacks_cpus=cpus is None and not asked.keys() & {"ncpus", "ppn"} if known and gpus and gpus > 1 else None,
+        places=_places(
+            asked,
+            machines=(chunks,),
+            cpus=("ncpus", "ppn"),
+            gpus=("ngpus", "gpus"),
+            memory_bytes=("mem",),
+            time_limit_s=("walltime",),
+        ),
+    )
+
+
+def _of_lsf(lines: Sequence[tuple[str, Location]]) -> JobRequest:
+    """`-n 16`, `-R "span[hosts=1]"`, `-gpu "num=4"`, `-W 24:00`. The unit of memory is the site's."""
+    options = _options([(re.sub(r"(?<!\S)-gpu\b", "--gpu", text), at) for text, at in lines], {})
+    span = next(filter(None, (re.search(r"span\[(hosts|ptile)=(\d+)\]", text) for text, _ in lines)), None)
+    slots = _number(options, "-n") if "-n" in options else 1
+    one_host = slots == 1 or (span is not None and span[1] == "hosts" and span[2] == "1")
+    cpus = slots if one_host else int(span[2]) if span is not None and span[1] == "ptile" else None
+    gpu = re.search(r"num=(\d+)(?!\S*/task)", options.get("--gpu", ("", None))[0])
+    gpus = int(gpu[1]) if gpu is not None else None
+    minutes = re.fullmatch(r"(?:(\d+):)?(\d+)(?:/.*)?", options.get("-W", ("", None))[0])
+    return JobRequest(
+        machines=1 if one_host else None,
+        cpus=cpus if "-n" in options else None,
+        gpus=gpus,
+        time_limit_s=(int(minutes[1] or 0) * 60 + int(minutes[2])) * 60 if minutes is not None else None,
+        lacks_cpus=slots == 1 if gpus is not None and gpus > 1 else None,
+        places=_places(options, machines=("-R",), cpus=("-n",), gpus=("--gpu",), time_limit_s=("-W",)),
+    )
+
+
+def _clock(text: str) -> int | None:
+    """Seconds of "24:00:00", "30:00" and "90"."""
+    parts = text.split(":")
+    if not all(part.isdecimal() for part in parts):
+        return None
+    seconds = 0
+    for part in parts:
+        seconds = seconds * 60 + int(part)
+    return seconds
+
+
+def memory_bytes(text: str, unit: str = "") -> int | None:
+    """The bytes of "64G", "512 MB", "32Gi"; of a bare number in `unit`. None for 0, which is all of a machine."""
+    found = AMOUNT.fullmatch(text.strip())
+    if found is None:
+        return None
+    return int(float(found[1]) * 1024 ** UNITS[found[2].lower() or unit]) or None
+
+
+def _number(asked: Asked, name: str) -> int | None:
+    text = asked[name][0] if name in asked else ""
+    return int(text) if text.isdecimal() else None
+
+
+def _first(asked: Asked, *names: str) -> int | None:
+    return next((_number(asked, name) for name in names if name in asked), None)
+
+
+def _product(one: int | None, other: int | None) -> int | None:
+    return one * other if one is not None and other is not None else None
+
+
+def _places(asked: Asked, **names: Sequence[str]) -> dict[str, Location]:
+    found = {key: [asked[name][1] for name in each if name in asked] for key, each in names.items()}
+    return {key: places[0] for key, places in found.items() if places}

@@ -1,0 +1,162 @@
+"""Jobs in YAML: their commands, line by line, and what each gets."""
+
+from __future__ import annotations
+
+import pytest
+
+from autotune.scan.job_documents import JobFile, read
+from autotune.scan.job_requests import JobRequest
+
+TRAINING = """\
+# é
+apiVersion: v1
+kind: ConfigMap
+metadata: {name: ü}
+--- # the job
+apiVersion: kubeflow.org/v1
+kind: PyTorchJob
+spec:
+  pytorchReplicaSpecs:
+    Master:
+      template:
+        spec:
+          containers:
+            - name: pytorch
+              command:
+                - torchrun
+                - --nproc_per_node=4
+                - "train.py"
+              resources:
+                limits: {nvidia.com/gpu: 2, cpu: 7500m, memory: 64Gi}
+    Worker:
+      replicas: 3
+      template:
+        spec:
+          hostIPC: true
+          containers:
+            - name: side
+              image: x
+            - command: ["/bin/bash", "-c"]
+              args:
+                - |
+                  cd /workspace
+                  torchrun \\
+                    worker.py
+              resources:
+                requests: {nvidia.com/gpu: "8", cpu: 4}
+"""
+JOB = """\
+apiVersion: batch/v1
+kind: Job
+spec:
+  parallelism: 2
+  activeDeadlineSeconds: 3600
+  template:
+    spec:
+      containers:
+        - args: ["bash -c 'x'", "torchrun train.py"]
+        - command: ["sh", "-c", "torchrun a.py && torchrun b.py"]
+          volumeMounts: [{mountPath: /dev/shm, name: s}]
+"""
+GIB = 2**30
+ONE, TWO = (5, "torchrun train.py"), (8, "torchrun train.py")
+SKY = """\
+resources:
+  accelerators: {A100: 8}
+  cpus: 16+
+  memory: 256
+num_nodes: 2
+setup: pip install x
+run: |
+  torchrun train.py
+"""
+DSTACK = """\
+type: task
+nodes: 2
+commands:
+  - pip install x
+  - 'torchrun train.py'
+resources:
+  gpu: 80GB:4
+  cpu: 16
+  memory: 64GB
+  shm_size: 16GB
+"""
+
+
+def jobs(text: str) -> JobFile:
+    found = read("job.yaml", text.encode())
+    assert found is not None
+    return found
+
+
+def lines(found: JobFile) -> list[tuple[int, str]]:
+    rows = enumerate(found.commands.decode().split("\n"), start=1)
+    return [(number, " ".join(line.split())) for number, line in rows if line.strip()]
+
+
+def told(found: JobRequest | None) -> tuple[object, ...]:
+    assert found is not None
+    return found.machines, found.cpus, found.gpus, found.memory_bytes, found.time_limit_s, found.has_small_shm
+
+
+def test_a_list_of_words_is_one_line_and_a_block_stays() -> None:
+    found = jobs(TRAINING)
+    assert lines(found) == [
+        (16, 'torchrun --nproc_per_node=4 "train.py"'),
+        (32, "cd /workspace"),
+        (33, "torchrun \\"),
+        (34, "worker.py"),
+    ]
+    assert len(found.commands.decode()) == len(TRAINING)
+    at = found.commands.decode().index("--nproc")
+    assert TRAINING[at:].startswith("--nproc_per_node=4")
+
+
+def test_each_command_gets_what_its_own_pod_asks_for() -> None:
+    found = jobs(TRAINING)
+    assert told(found.request(16)) == (4, 8, 2, 4 * 64 * GIB, None, True)
+    assert told(found.request(33)) == (4, None, 8, None, None, False)
+    assert found.request(4) is None
+
+
+def test_what_a_shell_is_given_in_a_list() -> None:
+    found = jobs(JOB)
+    assert lines(found) == [(9, '"bash -c \'x\'" "torchrun train.py"'), (10, "torchrun a.py && torchrun b.py")]
+    assert told(found.request(10)) == (2, None, None, None, 3600, False)
+
+
+@pytest.mark.parametrize(
+    ("text", "command", "expected"),
+    [
+        (SKY, TWO, (2, None, 8, 512 * GIB, None, None)),
+        (SKY.replace("{A100: 8}", "A100:4").replace("16+", "16"), TWO, (2, 16, 4, 512 * GIB, None, None)),
+        (SKY.replace("{A100: 8}", "{A100: 8, H100: 4}"), TWO, (2, None, None, 512 * GIB, None, None)),
+        (SKY.replace("{A100: 8}", "H100"), TWO, (2, None, 1, 512 * GIB, None, None)),
+        (DSTACK, ONE, (2, 16, 4, 128 * GIB, None, None)),
+        (DSTACK.replace("  shm_size: 16GB\n", ""), ONE, (2, 16, 4, 128 * GIB, None, True)),
+        (DSTACK.replace("80GB:4", "80GB:1.."), ONE, (2, 16, None, 128 * GIB, None, None)),
+    ],
+)
+def test_skypilot_and_dstack(text: str, command: tuple[int, str], expected: tuple[object, ...]) -> None:
+    found = jobs(text)
+    assert command in lines(found)
+    assert told(found.request(command[0])) == expected
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "run: train\n",
+        "commands: [a]\n",
+        "type: task\ncommands: {a: b}\n",
+        "kind: Job\nspec: {containers: [{command: [a]}]}\n",
+        "apiVersion: v1\nkind: Pod\nspec:\n  containers: [{{ .Values.x }}]\n",
+        "apiVersion: v1\nkind: Pod\nspec: {containers: []}\n",
+        "- containers:\n",
+        "",
+        "resources: {}\nrun: [a, b]\n",
+    ],
+)
+def test_what_is_no_job(text: str) -> None:
+    assert read("job.yaml", text.encode()) is None
