@@ -14,7 +14,7 @@ from . import bug, clock
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from types import CodeType
-    from typing import Any, NoReturn
+    from typing import Any, Callable
 
     from .session import ProbeSession
     from .shapes import Function
@@ -36,7 +36,10 @@ def is_out_of_memory(error: BaseException) -> bool:
 
 
 def ours(function: Function) -> Function:
-    """`function` of the probe, called from within the user's code: its bug must not look like the script's."""
+    """`function` of the probe, called from within the user's code: its bug must not look like the script's.
+
+    Where the process survives it, the function returns None.
+    """
 
     @functools.wraps(function)
     def guarded(*args: Any, **kwargs: Any) -> Any:
@@ -63,8 +66,19 @@ def _code(handler: Any) -> CodeType | None:
     return getattr(called, "__code__", None)
 
 
-def end_by_bug(error: Exception) -> NoReturn:
-    """End this process because the probe failed, with a note for the parent."""
+def survive(told: Callable[[Exception], object]) -> None:
+    """From now on a bug of the probe ends nothing: this process is the user's real run. `told` hears of it."""
+    _told[:] = [told]
+
+
+_told: list[Callable[[Exception], object]] = []
+
+
+def end_by_bug(error: Exception) -> None:
+    """End this process because the probe failed, with a note for the parent, unless it is to survive that."""
+    if _told:
+        _told[0](error)
+        return
     try:
         bug.leave_note(error)
         sys.stderr.write("autotune: internal error; the job is stopped\n")

@@ -83,7 +83,7 @@ class Recorder:
     def leave(self, kind: str, start: int, ref: int = -1, flag: int = 0) -> None:
         """`kind`, entered at `start`, has ended: an event."""
         self.push(kind, start, self.mark(), ref, flag)
-        self.stack.pop()
+        del self.stack[-1:]  # not pop: another window may have begun since it was entered
 
     def push(self, kind: str, start: int, end: int, ref: int = -1, flag: int = 0) -> None:
         """Add an event; times in clock.now() nanoseconds."""

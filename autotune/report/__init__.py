@@ -47,6 +47,10 @@ RENDERERS = {
         "text": "autotune.report.text.fit",
         "json": "autotune.report.json.fit",
     },
+    "watch": {
+        "text": "autotune.report.text.watch",
+        "json": "autotune.report.json.watch",
+    },
     "apply": {
         "text": "autotune.report.text.apply",
     },
