@@ -46,11 +46,16 @@ def ours(function: Function) -> Function:
         try:
             return function(*args, **kwargs)
         except Exception as error:
-            if _is_of_a_signal(error):
-                raise
-            end_by_bug(error)
+            judge(error)
 
     return guarded
+
+
+def judge(error: Exception) -> None:
+    """What becomes of an exception that is being handled in the probe: a bug of ours, or on its way to the script."""
+    if _is_of_a_signal(error):
+        raise error
+    end_by_bug(error)
 
 
 def _is_of_a_signal(error: Exception) -> bool:

@@ -69,7 +69,7 @@ def joined(blocks: list[Level]) -> list[Level]:
 
 
 def is_steady(values: Sequence[float]) -> bool:
-    """Whether values went one way all along: a line fits them better than a jump does, and both halves have its slope."""
+    """Whether values went one way all along: a line fits better than a jump, and both halves rise."""
     if len(values) < LEAST_VALUES:
         return False
     slope = _slope(values)

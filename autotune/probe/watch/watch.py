@@ -73,7 +73,8 @@ class Watch:
         self._has_told = False
 
     def start(self) -> None:
-        """Hear of forks, of the end, and of our own mistakes."""
+        """Count steps; hear of forks, of the end, and of our own mistakes."""
+        self.clock.start()
         ending.survive(self._failed)
         os.register_at_fork(after_in_child=self._in_child)
         atexit.register(self._at_exit)
@@ -159,10 +160,11 @@ class Watch:
 
             self._session = WatchedSession(self.folder, self._on_window_over)
         self._session.attach(wanted, step_s)
-        self.clock.session = self._session
+        self.clock.measure(self._session)
 
     def _on_window_over(self) -> None:
-        session, self.clock.session = self._session, None
+        session = self._session
+        self.clock.measured()
         steps = self.clock.steps
         self._block_ends, self._next_planned = steps + self.settings.block, self.settings.next_at(steps)
         self.clock.look_at = min(self._block_ends, self._next_planned)
@@ -294,7 +296,7 @@ class Watch:
         try:
             if self._session is not None:
                 self._session.abandon()
-            self._session = self.clock.session = None
+            self._session = None
             self._owner = os.getpid()
             self._clear()
             self.clock.clear()

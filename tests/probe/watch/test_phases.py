@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -35,7 +37,7 @@ def test_each_instant_goes_to_the_phase_that_derive_gives_it_to(events, inner):
     assert phases.PHASE_OF == timeline.PHASE_OF
     ours, theirs = phases.by_step(events, edges), timeline.by_step(nodes, edges, [])
     assert ours == theirs
-    assert [sum(row.values()) for row in ours] == [b - a for a, b in zip(edges, edges[1:], strict=False)]
+    assert [sum(row.values()) for row in ours] == [b - a for a, b in itertools.pairwise(edges)]
 
 
 def test_what_an_evaluation_does_is_evaluation_but_its_save():
