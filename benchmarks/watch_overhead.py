@@ -26,7 +26,7 @@ BLOCK_S = 0.05
 WRITE_S = 10.0
 PHASES = ("data_wait", "forward", "backward", "optimizer", "other")
 ROW = {
-    "step": 10**6, "reason": "moved", "steps": 20, "step_ms": 100.0, "memory_bytes": 2**34,
+    "step": 10**6, "reason": "moved", "steps": 20, "step_ms": 100.0, "memory_bytes": 2**34, "queued_ms": 0.123456,
     "phases_ms": dict.fromkeys(PHASES, 20.123456), "places": dict.fromkeys(PHASES, "train.py:100"),
 }  # fmt: skip
 """A window as the state has it."""

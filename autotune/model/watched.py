@@ -33,6 +33,10 @@ class Drift(Struct, frozen=True):
     is_alike: bool
     """All phases changed alike: the machine is slower or faster, not the script."""
 
+    queued_ms: float | None
+    """Milliseconds per step for which the training thread waits longer for a CPU, where without that wait a step has
+    not moved by a tenth: others use the machine, and no phase is named."""
+
     first: float
     """Milliseconds per step, or bytes."""
 
@@ -65,6 +69,9 @@ class WatchedWindow(Struct, frozen=True):
 
     places: Mapping[str, str]
     """The user's line that was seen most, by phase."""
+
+    queued_ms: float | None
+    """Per step: the training thread was ready and had no CPU; null where the system does not tell."""
 
     memory_bytes: int | None
 

@@ -15,7 +15,6 @@ from autotune.collect.command import BOOT
 from autotune.model.watched import WatchedRow
 from autotune.watched.watched import watched
 
-SCRIPTS = Path(__file__).parents[2] / "fixtures" / "watched"
 EARLY = {"at": [20, 2000], "least_steps": 8, "least_s": 0, "write_s": 0.2}
 
 

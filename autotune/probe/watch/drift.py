@@ -38,7 +38,10 @@ def of_step(first: Row, now: Row, start: Level, blocks: Sequence[Level]) -> Row 
     last = blocks[-1]
     longer = last.mean > start.mean
     is_alike = is_alike_in_all(first["phases_ms"], now["phases_ms"], longer=longer)
-    named = [] if is_alike else changed_phases(first["phases_ms"], now["phases_ms"], longer=longer)
+    queued = _queued_longer(first, now)
+    named = (
+        [] if is_alike or queued is not None else changed_phases(first["phases_ms"], now["phases_ms"], longer=longer)
+    )
     means = [start.mean, *(each.mean for each in blocks)]
     steady = levels.is_steady(means)
     jump = levels.jump(means)
@@ -49,6 +52,7 @@ def of_step(first: Row, now: Row, start: Level, blocks: Sequence[Level]) -> Row 
         "said_at_step": now["step"] + now["steps"],
         "is_steady": steady,
         "is_alike": is_alike,
+        "queued_ms": queued if longer else None,
         "first": start.mean / 1e6,
         "now": last.mean / 1e6,
         "phases": named,
@@ -64,6 +68,16 @@ def changed_phases(first: dict[str, float], now: dict[str, float], *, longer: bo
     total = sum(part for part in by.values() if part > 0)
     ranked = sorted((name for name in by if by[name] > 0 and by[name] >= NAMED * total), key=lambda name: -by[name])
     return [{"phase": name, "first_ms": first.get(name, 0.0), "now_ms": now.get(name, 0.0)} for name in ranked]
+
+
+def _queued_longer(first: Row, now: Row) -> float | None:
+    """Milliseconds per step for which the thread waits longer for a CPU, where a step without that wait has not moved
+    by a tenth: then it is no phase. Else, and where nothing tells, None."""
+    if first["queued_ms"] is None or now["queued_ms"] is None:
+        return None
+    own_first, own_now = (sum(row["phases_ms"].values()) - row["queued_ms"] for row in (first, now))
+    queued: float = now["queued_ms"] - first["queued_ms"]
+    return queued if queued > 0 and own_now < (1 + levels.MOVED) * own_first else None
 
 
 def is_alike_in_all(first: dict[str, float], now: dict[str, float], *, longer: bool) -> bool:
@@ -94,6 +108,7 @@ def of_memory(samples: Sequence[tuple[int, int]]) -> Row | None:
         "said_at_step": end,
         "is_steady": True,
         "is_alike": False,
+        "queued_ms": None,
         "first": float(first),
         "now": float(now),
         "phases": [],
@@ -108,6 +123,8 @@ def _text_of_step(row: Row, first_step: int) -> str:
         f"steadily since step {row['since_step']:,}" if row["is_steady"] else f"since about step {row['since_step']:,}"
     )
     change = f"{ratio:.2f} times as long as at step {first_step:,}, {when}"
+    if row["queued_ms"] is not None:
+        return f"a step takes {change}: it waits {ms(row['queued_ms'])} longer for a CPU, so others use the machine"
     if row["is_alike"]:
         return f"a step takes {change}: all phases alike, so it is the machine: its clocks, or others that use it"
     if not row["phases"]:

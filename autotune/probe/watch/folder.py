@@ -16,13 +16,15 @@ JOB_IDS = (("SLURM_JOB_ID", "SLURM_STEP_ID"), ("PMIX_NAMESPACE",), ("PBS_JOBID",
 """What schedulers and mpirun tell all processes of a job that they start side by side."""
 
 
-def name(environ: Mapping[str, str] = os.environ) -> str:
-    """A name that all processes of a job have: the scheduler's, else when this one began, and its number."""
+def name(nth: int, environ: Mapping[str, str] = os.environ) -> str:
+    """A name that all processes of a job have: the scheduler's, else when this one began, and its number. `nth` is of
+    the watches of this process, from 1."""
     for names in JOB_IDS:
         words = [environ[one] for one in names if environ.get(one)]
         if words and environ.get(names[0]):
             return "job-" + "".join(each if each.isalnum() or each in "-_." else "-" for each in "-".join(words))
-    return f"{time.strftime('%Y%m%d-%H%M%S', time.gmtime())}-{os.getpid()}"
+    of_process = f"{time.strftime('%Y%m%d-%H%M%S', time.gmtime())}-{os.getpid()}"
+    return of_process if nth == 1 else f"{of_process}-{nth}"
 
 
 def root(start: str) -> str:
@@ -78,6 +80,6 @@ def make(folder: str) -> None:
             file.write("*\n")
 
 
-def new(start: str) -> str:
+def new(start: str, nth: int) -> str:
     """The path of a run folder of the project of `start`; nothing is made."""
-    return os.path.join(root(start), ".autotune", "watch", name())
+    return os.path.join(root(start), ".autotune", "watch", name(nth))

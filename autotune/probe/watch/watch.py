@@ -41,9 +41,9 @@ MOST_WINDOWS = 100
 class Watch:
     """The watch of this process. What fails in it ends it, with a line on stderr, and never the run."""
 
-    def __init__(self, settings: WatchSettings) -> None:
+    def __init__(self, settings: WatchSettings, nth: int = 1) -> None:
         self.settings = settings
-        self.folder = settings.folder or folder.new(os.getcwd())
+        self.folder = settings.folder or folder.new(os.getcwd(), nth)
         self._owner = os.getpid()
         self._session: WatchedSession | None = None
         self.failure: str | None = None
@@ -322,12 +322,14 @@ def _of_what(row: Row) -> tuple[str, str]:
 
 
 _watches: list[Watch] = []
+_num_begun = [0]
 
 
 def begin(**given: Any) -> Watch:
     """The watch of this process, begun with the settings of the environment unless it is there already."""
     if not _watches:
-        watch = Watch(of_environment(**given))
+        _num_begun[0] += 1
+        watch = Watch(of_environment(**given), _num_begun[0])
         _watches.append(watch)
         watch.start()
     return _watches[0]

@@ -132,7 +132,7 @@ class WatchedSession(ProbeSession):
         self.patches = Patches()
 
     def result(self) -> Row | None:
-        """The window: "steps", "step_ms", "phases_ms" and "places"; None where no step was measured."""
+        """The window: "steps", "step_ms", "phases_ms", "places" and "queued_ms"; None where no step was measured."""
         window = self.window
         if window.start is None or window.warmup is None or len(window.step_ends) <= window.warmup:
             return None
@@ -145,7 +145,13 @@ class WatchedSession(ProbeSession):
             "step_ms": sum(mean_ms.values()),
             "phases_ms": mean_ms,
             "places": self._places(),
+            "queued_ms": self._queued_ms(len(edges) - 1),
         }
+
+    def _queued_ms(self, steps: int) -> float | None:
+        """Milliseconds per step for which the training thread was ready and had no CPU; None where nothing tells."""
+        queued = (self.window.summary(0) or {}).get("queued_ns")
+        return None if queued is None else queued / steps / 1e6
 
     def _places(self) -> dict[str, str]:
         """The user's line that was seen most, of each phase in which one was seen often."""

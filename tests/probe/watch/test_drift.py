@@ -9,8 +9,9 @@ MS, MIB = 1e6, 1 << 20
 START = Level(50, 10 * MS, 0.05 * MS)
 
 
-def window(step, **phases_ms):
-    return {"step": step, "steps": 20, "phases_ms": phases_ms, "places": {"data_wait": "train.py:7"}}
+def window(step, queued_ms=None, **phases_ms):
+    places = {"data_wait": "train.py:7"}
+    return {"step": step, "steps": 20, "phases_ms": phases_ms, "places": places, "queued_ms": queued_ms}
 
 
 def blocks(*means_ms):
@@ -46,6 +47,15 @@ def test_where_all_phases_slow_down_alike_it_is_the_machine():
     found = drift.of_step(first, now, START, blocks(10, 14, 14))
     assert (found["is_alike"], found["phases"]) == (True, [])
     assert "all phases alike" in found["text"]
+
+
+def test_a_thread_that_waits_for_a_cpu_is_told_from_a_phase_that_grows():
+    first, now = window(50, 0.1, forward=2, other=8.0), window(250, 4.0, forward=2.2, other=12.0)
+    found = drift.of_step(first, now, START, blocks(10, 14, 14))
+    assert (found["phases"], found["queued_ms"]) == ([], 3.9)
+    assert found["text"].endswith("it waits 3.90 ms longer for a CPU, so others use the machine")
+    found = drift.of_step(first, {**now, "queued_ms": 1.0}, START, blocks(10, 14, 14))
+    assert [one["phase"] for one in found["phases"]] == ["other"]
 
 
 def test_a_shorter_step_is_said_too():
