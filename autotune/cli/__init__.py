@@ -33,8 +33,9 @@ class Verb(NamedTuple):
 
     target: str
     summary: str
-    does: Literal["reads", "runs", "writes"]
-    """It reads files alone; it starts the user's script, on scratch; it writes into the user's files."""
+    does: Literal["reads", "runs", "writes", "trains"]
+    """It reads files alone; it starts the user's script, on scratch; it writes into the user's files; it reads files, or
+    starts the user's script for real."""
 
     measures: bool = False
 
@@ -61,7 +62,7 @@ VERBS = {
     ),
     "fit": Verb("autotune.cli.fit:command", "Say which cards a training step fits into, before one is rented.", "runs"),
     "watch": Verb(
-        "autotune.cli.watch:command", "Say how watched runs are doing, or start a command under watch.", "reads"
+        "autotune.cli.watch:command", "Say how watched runs are doing, or start a command under watch.", "trains"
     ),
     "undo": Verb("autotune.cli.undo:command", "Undo the changes that apply wrote.", "writes"),
     "trace": Verb("autotune.cli.trace:command", "Write the window of a diagnosis as a trace for Perfetto.", "reads"),

