@@ -34,8 +34,8 @@ class Verb(NamedTuple):
     target: str
     summary: str
     does: Literal["reads", "runs", "writes", "trains"]
-    """It reads files alone; it starts the user's script, on scratch; it writes into the user's files; it reads files, or
-    starts the user's script for real."""
+    """It reads files alone; it starts the user's script, on scratch; it writes into the user's files; it reads files,
+    or starts the user's script for real."""
 
     measures: bool = False
 
