@@ -1,6 +1,6 @@
 """How the probe gets into a process, under a name of its own. This file is executed, not imported.
 
-`boot/sitecustomize.py`, the line of autotune_watch.pth and `autotune/in_process.py` do it. Only modules that every
+`boot/sitecustomize.py`, `watch/_autotune_watch.py` and `autotune/in_process.py` do it. Only modules that every
 interpreter has already imported are used here: a user's own `json.py` or `queue.py` must still win over the standard
 library's, so nothing may be imported before the script's folder is on sys.path.
 """
@@ -47,7 +47,3 @@ def watch(package: str) -> None:
         load(package, lambda module: module.start_watch())
     except Exception as error:
         sys.stderr.write(f"autotune: not watched: {type(error).__name__}: {error}\n")
-
-
-if __name__ == "_autotune_watch":  # the line of autotune_watch.pth
-    watch(os.path.dirname(__file__))

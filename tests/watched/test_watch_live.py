@@ -253,8 +253,8 @@ def test_the_line_of_the_wheel_starts_it_in_an_environment_and_costs_nothing_whe
     (site,) = venv.glob("lib/python*/site-packages")
     package = Path(model.__file__).parents[1]
     (site / "autotune").symlink_to(package)
-    line = package / "probe" / "watch" / "autotune_watch.pth"
-    (site / "autotune_watch.pth").write_text(line.read_text())
+    for name in ("autotune_watch.pth", "_autotune_watch.py"):
+        (site / name).write_text((package / "probe" / "watch" / name).read_text())
     (site / "z_torch.pth").write_text("\n".join(path for path in sys.path if path.endswith("site-packages")) + "\n")
     variables = {name: value for name, value in environ().items() if name not in ("PYTHONPATH", "AUTOTUNE_WATCH")}
     python = venv / "bin" / "python"

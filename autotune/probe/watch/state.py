@@ -128,10 +128,10 @@ def line(window: Row, row: Row) -> str:
     return f"step {window['step']:,}: {', '.join(parts)}{'. Since the first window: ' + said if said else ''}"
 
 
-def closing_lines(row: Row, where: str) -> list[str]:
-    """What is printed at the run's end."""
+def closing_lines(row: Row, where: str, first: int) -> list[str]:
+    """What is printed at the run's end; `where` is the run folder, `first` the step of the first planned window."""
     if not row["windows"]:
-        return []
+        return [f"watched {row['steps']:,} steps: too few for a window, of which the first begins after step {first}"]
     head = f"watched {row['steps']:,} steps: {drift.ms(row['step_ms'])} per step at the end"
     head += f", {drift.ms(row['first_step_ms'])} at step {row['windows'][0]['step']:,}"
     said = [f"{one['text']} (said after step {one['said_at_step']:,})" for one in row["drift"]]

@@ -163,15 +163,20 @@ class Watch:
         self.clock.measure(self._session)
 
     def _on_window_over(self) -> None:
-        session = self._session
         self.clock.measured()
         steps = self.clock.steps
         self._block_ends, self._next_planned = steps + self.settings.block, self.settings.next_at(steps)
         self.clock.look_at = min(self._block_ends, self._next_planned)
         del self.clock.ends[:-1]
-        result = session.result() if session is not None else None
+        if self._session is not None and self._keep(self._session):
+            self._write("running")
+            self._say(state.line(self.windows[-1], self._row("running")))
+
+    def _keep(self, session: WatchedSession) -> bool:
+        """The window that is over becomes one of this run's; whether a step of it was measured."""
+        result = session.result()
         if result is None:
-            return
+            return False
         self._memory_due = 0
         self._note_memory(clock.now())
         window = {
@@ -183,8 +188,7 @@ class Watch:
         self.windows.append(window)
         del self.windows[1 : -MOST_WINDOWS + 1]
         self._find_drift()
-        self._write("running")
-        self._say(state.line(window, self._row("running")))
+        return True
 
     def _find_drift(self) -> None:
         """What has drifted at the end of the newest window; what was said before keeps the step at which it was."""
@@ -262,15 +266,25 @@ class Watch:
         self._is_over = True
         self.clock.rest()
         try:
-            if self._session is not None:
-                self._session.abandon()
+            self._end_window()
             if len(self.windows) > 1:
                 self._find_drift()
             self._write("raised" if error is not None else "ended", type(error).__name__ if error is not None else None)
-            for text in state.closing_lines(self._row("ended"), self._shown_folder()):
+            for text in state.closing_lines(self._row("ended"), self._shown_folder(), self.settings.at[0]):
                 self._say(text)
         except Exception as failed:
             self._failed(failed)
+
+    def _end_window(self) -> None:
+        """A window that is being measured ends here, with the steps that it has, unless they are too few."""
+        session, self._session = self._session, None
+        if session is None:
+            return
+        if session.is_attached and session.num_measured >= self.settings.least_steps:
+            session.on_window_end()
+            session.detach()
+            self._keep(session)
+        session.abandon()
 
     def _at_exit(self) -> None:
         self.finish(getattr(sys, "last_value", None))

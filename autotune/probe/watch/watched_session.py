@@ -59,6 +59,12 @@ class WatchedSession(ProbeSession):
         """Whether a window is being measured."""
         return self.recorder.on
 
+    @property
+    def num_measured(self) -> int:
+        """Steps of the window so far."""
+        warmup = self.window.warmup
+        return 0 if warmup is None else len(self.window.step_ends) - warmup
+
     def attach(self, steps: int, step_s: float) -> None:
         """Measure `steps` steps, of about `step_s` seconds each, after one that passes."""
         self._forget()
