@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import shlex
 from typing import Any
 
@@ -20,15 +21,21 @@ def load_ipython_extension(ipython: Any) -> None:
 
 def run_cell(ipython: Any, line: str, cell: str) -> None:
     """Run the cell in the user's namespace under watch. What it says goes to stderr, below the cell."""
-    with in_process.watch(_at(line)):
-        ipython.run_cell(cell).raise_error()
+    shown_in_a_line: type[Exception] = importlib.import_module("IPython.core.error").UsageError
+    at = _at(line)
+    if at is None:
+        raise shown_in_a_line(USAGE)
+    try:
+        with in_process.watch(at):
+            ipython.run_cell(cell).raise_error()
+    except Exception as error:  # IPython has shown it with its traceback
+        raise shown_in_a_line(f"the cell ended with {type(error).__name__}") from None
 
 
-def _at(line: str) -> tuple[int, ...]:
+def _at(line: str) -> tuple[int, ...] | None:
+    """The steps that are asked for; None for what is no such option."""
     words = shlex.split(line)
     if not words:
         return AT
     steps = words[1].split(",") if len(words) == 2 and words[0] == "--at" else []
-    if not steps or not all(step.isdecimal() for step in steps):
-        raise ValueError(USAGE)
-    return tuple(sorted(map(int, steps)))
+    return tuple(sorted(map(int, steps))) if steps and all(step.isdecimal() for step in steps) else None

@@ -193,8 +193,12 @@ def test_the_magic_runs_a_cell_in_the_notebooks_own_names_and_says_what_it_saw(s
         "shell.run_cell_magic('autotune', '', 'train(30)\\nanswer = 42')\n"
         "print(shell.user_ns['answer'])\n"
         "shell.run_cell_magic('autotune', '--at 5', 'train(20)')\n"
+        "assert not shell.run_cell('%%autotune\\n1 / 0').success\n"
+        "assert not shell.run_cell('%%autotune --wrong\\n1').success\n"
     )
     assert done.returncode == 0, done.stderr
     assert "42" in done.stdout.splitlines()
     assert "autotune: step 10:" in done.stderr and "autotune: step 5:" in done.stderr
     assert done.stderr.count("nothing has drifted") == 2
+    assert done.stderr.count("the cell ended with ZeroDivisionError") == 1
+    assert "usage: %%autotune" in done.stderr

@@ -211,9 +211,11 @@ def test_a_bug_of_ours_ends_the_watch_and_not_the_run(run, tmp_path):
 
 def test_the_folder_that_cannot_be_written_stops_nothing(run, tmp_path):
     (tmp_path / ".autotune").write_text("a file")
-    done = run(SCRIPTS / "steady.py", "--steps", "60")
+    prometheus = {"AUTOTUNE_WATCH_PROMETHEUS": str(tmp_path / "missing" / "train.prom")}
+    done = run(SCRIPTS / "steady.py", "--steps", "60", variables=prometheus)
     assert done.code == 0
     assert "the state of this run cannot be written" in done.err
+    assert done.err.count("nothing is written for Prometheus: No such file or directory") == 1
     assert "nothing has drifted" in done.err
 
 

@@ -58,6 +58,7 @@ class Watch:
         self.drift: list[Row] = []
         self.memory: list[tuple[int, int]] = []
         self._memory_due = 0
+        self._on_cuda = False
         self._moved_from: Level | None = None
         self._num_moved = 0
         self._next_moved = 0
@@ -128,14 +129,13 @@ class Watch:
     def _has_moved(self, steps: int) -> bool:
         if self._moved_from is None or steps < self._next_moved:
             return False
-        return levels.has_moved(self._moved_from, [block for block in self.blocks if block.step > self._window_at])
+        return levels.has_moved(self._moved_from, [block for block in self.blocks[-2:] if block.step > self._window_at])
 
     def _note_memory(self, now: int) -> None:
         if self.first_level is None or now < self._memory_due:
             return
-        on_cuda = self._session is not None and self._session.trains_on_cuda()
-        self._memory_due = now + int(MEMORY_EVERY_S * 1e9) if on_cuda else 0
-        used = describe.used_bytes(on_cuda)
+        self._memory_due = now + int(MEMORY_EVERY_S * 1e9) if self._on_cuda else 0
+        used = describe.used_bytes(self._on_cuda)
         if used is not None:
             self.memory.append((self.clock.steps, used))
             if len(self.memory) > levels.MOST_BLOCKS:
@@ -177,7 +177,7 @@ class Watch:
         result = session.result()
         if result is None:
             return False
-        self._memory_due = 0
+        self._memory_due, self._on_cuda = 0, session.trains_on_cuda()
         self._note_memory(clock.now())
         window = {
             "step": self._window_at,
@@ -203,7 +203,8 @@ class Watch:
 
     @property
     def _rank(self) -> int:
-        return self._ranks.rank if self._ranks is not None else int(os.environ.get("RANK") or 0)
+        told = os.environ.get("RANK", "")
+        return self._ranks.rank if self._ranks is not None else int(told) if told.isdecimal() else 0
 
     def _row(self, how: str, error: str | None = None) -> Row:
         ranks = self._ranks
@@ -230,14 +231,19 @@ class Watch:
     def _write(self, how: str, error: str | None = None) -> None:
         self._write_due = clock.now() + int(self.settings.write_s * 1e9)
         row = self._row(how, error)
+        # The disk is full, a folder is gone: the run goes on.
         try:
             if self._has_folder:
                 state.write(self.folder, row)
-            if self.settings.prometheus and self._about:
-                state.write_prometheus(self.settings.prometheus, row, self.folder)
-        except OSError as failed:  # the disk is full, the folder is gone: the run goes on
+        except OSError as failed:
             self._has_folder = False
             self._say(f"the state of this run is no longer written: {failed.strerror}: {failed.filename}")
+        try:
+            if self.settings.prometheus:
+                state.write_prometheus(self.settings.prometheus, row, self.folder)
+        except OSError as failed:
+            self.settings.prometheus = None
+            self._say(f"nothing is written for Prometheus: {failed.strerror}: {failed.filename}")
 
     def _say(self, text: str) -> None:
         """One line on stderr, of the first rank alone; around a progress bar that is being drawn."""
@@ -326,8 +332,16 @@ class Watch:
                 self._session.abandon()
         finally:
             self._say(f"internal error, this run is no longer watched: {self.failure}")
+            self._write_failure()
             if os.environ.get("AUTOTUNE_WATCH") == "debug":
                 traceback.print_exception(type(error), error, error.__traceback__)
+
+    def _write_failure(self) -> None:
+        try:
+            if self._about:
+                self._write("running")
+        except Exception:  # whatever it was may be what failed
+            return
 
 
 def _of_what(row: Row) -> tuple[str, str]:
