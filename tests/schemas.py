@@ -16,13 +16,13 @@ from typing import Any, get_type_hints
 
 import msgspec
 
-from autotune.collect import request_document
+from autotune.collect import request, request_document
 from autotune.diagnose import manifest
-from autotune.model import evidence, recording, recording_sections, report, scanned
+from autotune.model import evidence, recording, recording_sections, report, scanned, watched
 from autotune.report.json import documents
 
 ROOT = Path(__file__).parents[1] / "autotune"
-MODULES = (evidence, recording_sections, report, scanned)
+MODULES = (evidence, recording_sections, report, scanned, watched)
 """Where the classes are that those of SCHEMAS consist of, unless they stand in the same module."""
 
 Json = dict[str, Any]
@@ -41,13 +41,25 @@ class Schema:
 SCHEMAS = (
     Schema("model/recording.schema.json", recording.Recording, "autotune Recording", has_version=True),
     Schema("model/manifest.schema.json", manifest.StoredManifest, "autotune run.json"),
+    Schema("model/watch.schema.json", watched.WatchedProcess, "autotune state of a watched process"),
     Schema("collect/request.schema.json", request_document.RequestDocument, "autotune Request"),
     Schema("report/json/report.schema.json", documents.ReportDocument, "autotune diagnose --format json"),
     Schema("report/json/check.schema.json", documents.CheckDocument, "autotune check --format json"),
     Schema("report/json/tune.schema.json", documents.TuneDocument, "autotune tune --format json"),
     Schema("report/json/fit.schema.json", documents.FitDocument, "autotune fit --format json"),
+    Schema("report/json/watch.schema.json", documents.WatchDocument, "autotune watch --format json"),
     Schema("report/json/verify.schema.json", documents.VerifyDocument, "autotune verify --format json"),
 )
+
+
+WATCHED = "probe/watch/request.json"
+"""What a watched process knows of the frameworks: nobody writes a Request for it."""
+
+
+def watched_request() -> str:
+    """The content of that file: one window after the other, and nothing of the run's start-up."""
+    made = request.as_json(request.Request(keep_going=True, what_ifs=False), Path(), None)
+    return json.dumps({**made, "startup_entries": []}, indent=1) + "\n"
 
 
 def text(one: Schema) -> str:
@@ -122,16 +134,27 @@ def docstrings(of: type) -> dict[str, str]:
     return found
 
 
+def files() -> dict[str, str]:
+    """Each generated file below autotune/, with its content."""
+    return {**{one.file: text(one) for one in SCHEMAS}, WATCHED: watched_request()}
+
+
 def main() -> int:
-    stale = [one.file for one in SCHEMAS if (ROOT / one.file).read_text(encoding="utf-8") != text(one)]
+    made = files()
+    stale = [name for name, content in made.items() if _written(name) != content]
     if "--check" in sys.argv[1:]:
         if stale:
             print(f"not as the records say: {', '.join(stale)}; run python tests/schemas.py")
         return int(bool(stale))
-    for one in SCHEMAS:
-        (ROOT / one.file).write_text(text(one), encoding="utf-8")
+    for name, content in made.items():
+        (ROOT / name).write_text(content, encoding="utf-8")
     print(f"written: {', '.join(stale) or 'nothing new'}")
     return 0
+
+
+def _written(name: str) -> str:
+    path = ROOT / name
+    return path.read_text(encoding="utf-8") if path.exists() else ""
 
 
 if __name__ == "__main__":

@@ -33,8 +33,9 @@ class Verb(NamedTuple):
 
     target: str
     summary: str
-    does: Literal["reads", "runs", "writes"]
-    """It reads files alone; it starts the user's script, on scratch; it writes into the user's files."""
+    does: Literal["reads", "runs", "writes", "trains"]
+    """It reads files alone; it starts the user's script, on scratch; it writes into the user's files; it reads files,
+    or starts the user's script for real."""
 
     measures: bool = False
 
@@ -60,6 +61,9 @@ VERBS = {
         "autotune.cli.tune:command", "Search settings that make a script faster, and confirm the best.", "runs", True
     ),
     "fit": Verb("autotune.cli.fit:command", "Say which cards a training step fits into, before one is rented.", "runs"),
+    "watch": Verb(
+        "autotune.cli.watch:command", "Say how watched runs are doing, or start a command under watch.", "trains"
+    ),
     "undo": Verb("autotune.cli.undo:command", "Undo the changes that apply wrote.", "writes"),
     "trace": Verb("autotune.cli.trace:command", "Write the window of a diagnosis as a trace for Perfetto.", "reads"),
     "rules": Verb("autotune.cli.rules:command", "List every rule.", "reads"),

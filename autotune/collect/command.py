@@ -129,12 +129,13 @@ def _through_first_line(called: Invocation, python: str) -> tuple[str, ...]:
 
 def environment(environ: Mapping[str, str], request: Path) -> dict[str, str]:
     """The environment of the user's processes: theirs, the probe's folder first on PYTHONPATH, and the Request."""
+    return {**on_python_path(environ), "AUTOTUNE_REQUEST": str(request)}
+
+
+def on_python_path(environ: Mapping[str, str]) -> dict[str, str]:
+    """`environ` with the folder first on PYTHONPATH that loads the probe where a variable asks for it."""
     path = environ.get("PYTHONPATH")
-    return {
-        **environ,
-        "PYTHONPATH": f"{BOOT}:{path}" if path else str(BOOT),
-        "AUTOTUNE_REQUEST": str(request),
-    }
+    return {**environ, "PYTHONPATH": f"{BOOT}:{path}" if path else str(BOOT)}
 
 
 def injected(argv: Sequence[str]) -> tuple[str, ...]:

@@ -18,7 +18,7 @@ from autotune.machine.gpu import read as read_gpus
 from autotune.machine.interpreter import find_python
 from autotune.machine.limits import memory_available, num_cpus
 from autotune.machine.nvml import connect as connect_nvml
-from autotune.machine.processes import identity, is_gone
+from autotune.machine.processes import identity, is_gone, is_here
 from autotune.machine.sampler import MachineSampler, MachineSamples
 from autotune.machine.sampler import facts as sampled_facts
 from autotune.machine.storage import FileSystem, file_system, free_bytes, local_disk
@@ -40,6 +40,7 @@ __all__ = [
     "free_bytes",
     "identity",
     "is_gone",
+    "is_here",
     "local_disk",
     "memory_available",
     "num_cpus",

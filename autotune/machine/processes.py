@@ -30,10 +30,13 @@ def identity(pid: int | None = None) -> dict[str, Any]:
 def is_gone(who: Mapping[str, Any]) -> bool:
     """Whether the process that `identity` described has certainly ended.
 
-    False in doubt: an incomplete identity, a process of another host (a shared folder), or one that hides
-    from us.
+    False in doubt: an incomplete identity, a process of another host (a shared folder), one that hides from us, or an
+    installation that cannot ask.
     """
-    import psutil
+    try:
+        import psutil
+    except ImportError:  # of the extra "train"
+        return False
 
     pid, started = who.get("pid"), who.get("process_start")
     if not isinstance(pid, int) or not isinstance(started, int | float) or who.get("host") != _host():
@@ -47,6 +50,11 @@ def is_gone(who: Mapping[str, Any]) -> bool:
         return True
     except psutil.AccessDenied:
         return False
+
+
+def is_here(who: Mapping[str, Any]) -> bool:
+    """Whether the process that `identity` described ran on this machine, in this container: its end is then seen."""
+    return who.get("host") == _host()
 
 
 def _host() -> str:

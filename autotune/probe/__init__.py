@@ -1,7 +1,7 @@
 """The probe: runs inside the user's Python process as `_autotune_probe` and writes one Recording.
 
-It imports the standard library and the user's own torch, nothing else. It is loaded at interpreter start by
-`boot/sitecustomize.py`; until torch has been imported it does nothing but look at the stack now and then.
+It imports the standard library and the user's own torch, nothing else. It is loaded at interpreter start (`load.py`);
+until torch has been imported it does nothing but look at the stack now and then. A watched run leaves no Recording.
 """
 
 from __future__ import annotations
@@ -46,6 +46,11 @@ def start(request_path: str) -> None:
     sampled.start()
     import_early("atexit").register(sampled.stop)
     _startup.append(sampled)
+
+
+def start_watch() -> None:
+    """Watch this process over its whole run (`watch/`), from the import of torch on."""
+    imports.install({"torch": [_on_watched_torch]})
 
 
 _request: list[RequestDocument] = []
@@ -114,6 +119,12 @@ def _on_torch(module: Any) -> None:
         session.begin(_request[0], _startup[0])
     except Exception as error:  # unmeasured, the script would train for real
         ending.end_by_bug(error)
+
+
+def _on_watched_torch(module: Any) -> None:
+    from .watch import watch
+
+    watch.begin()
 
 
 def _on_framework(module: Any) -> None:

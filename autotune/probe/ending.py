@@ -14,7 +14,7 @@ from . import bug, clock
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from types import CodeType
-    from typing import Any, NoReturn
+    from typing import Any, Callable
 
     from .session import ProbeSession
     from .shapes import Function
@@ -36,18 +36,26 @@ def is_out_of_memory(error: BaseException) -> bool:
 
 
 def ours(function: Function) -> Function:
-    """`function` of the probe, called from within the user's code: its bug must not look like the script's."""
+    """`function` of the probe, called from within the user's code: its bug must not look like the script's.
+
+    Where the process survives it, the function returns None.
+    """
 
     @functools.wraps(function)
     def guarded(*args: Any, **kwargs: Any) -> Any:
         try:
             return function(*args, **kwargs)
         except Exception as error:
-            if _is_of_a_signal(error):
-                raise
-            end_by_bug(error)
+            judge(error)
 
     return guarded
+
+
+def judge(error: Exception) -> None:
+    """What becomes of an exception that is being handled in the probe: a bug of ours, or on its way to the script."""
+    if _is_of_a_signal(error):
+        raise error
+    end_by_bug(error)
 
 
 def _is_of_a_signal(error: Exception) -> bool:
@@ -63,8 +71,19 @@ def _code(handler: Any) -> CodeType | None:
     return getattr(called, "__code__", None)
 
 
-def end_by_bug(error: Exception) -> NoReturn:
-    """End this process because the probe failed, with a note for the parent."""
+def survive(told: Callable[[Exception], object]) -> None:
+    """From now on a bug of the probe ends nothing: this process is the user's real run. `told` hears of it."""
+    _told[:] = [told]
+
+
+_told: list[Callable[[Exception], object]] = []
+
+
+def end_by_bug(error: Exception) -> None:
+    """End this process because the probe failed, with a note for the parent, unless it is to survive that."""
+    if _told:
+        _told[0](error)
+        return
     try:
         bug.leave_note(error)
         sys.stderr.write("autotune: internal error; the job is stopped\n")

@@ -24,24 +24,49 @@ class Patches:
     """Remembers what every replaced attribute was. `restore` works backwards, so that double patches unwind."""
 
     def __init__(self) -> None:
-        self._done: list[tuple[Any, str | None, Any]] = []
+        self._done: list[tuple[Any, str | None, Any, Any]] = []
+        self._suspended: list[tuple[Any, str, Any, Any]] = []
 
     def set(self, owner: Any, name: str, value: Any) -> None:
         """owner.name = value, to be restored. An inherited attribute is restored by deletion."""
-        self._done.append((owner, name, vars(owner).get(name, _ABSENT)))
+        self._done.append((owner, name, vars(owner).get(name, _ABSENT), value))
         setattr(owner, name, value)
 
     def on_restore(self, undo: Undo) -> None:
         """Call `undo()` at restore, for what is no attribute."""
-        self._done.append((undo, None, None))
+        self._done.append((undo, None, None, None))
 
     def restore(self) -> None:
         """Put everything back."""
         while self._done:
-            owner, name, old = self._done.pop()
+            owner, name, old, _ = self._done.pop()
             if name is None:
                 owner()
-            elif old is _ABSENT:
-                delattr(owner, name)
             else:
-                setattr(owner, name, old)
+                _put(owner, name, old)
+
+    def suspend(self) -> None:
+        """Put attributes back until `resume`. One that somebody else has replaced meanwhile stays theirs."""
+        known: dict[tuple[int, str], tuple[Any, str, Any, Any]] = {}
+        for owner, name, old, value in self._done:
+            if name is not None:
+                first = known.get((id(owner), name), (owner, name, old, value))[2]
+                known[id(owner), name] = owner, name, first, value
+        self._suspended = [row for row in known.values() if vars(row[0]).get(row[1], _ABSENT) is row[3]]
+        self._done = []
+        for owner, name, old, _ in self._suspended:
+            _put(owner, name, old)
+
+    def resume(self) -> None:
+        """Replace again what is as it was, by the same objects: for others torch.compile would compile once more."""
+        suspended, self._suspended = self._suspended, []
+        for owner, name, old, value in suspended:
+            if vars(owner).get(name, _ABSENT) is old:
+                self.set(owner, name, value)
+
+
+def _put(owner: Any, name: str, value: Any) -> None:
+    if value is _ABSENT:
+        delattr(owner, name)
+    else:
+        setattr(owner, name, value)

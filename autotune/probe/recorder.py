@@ -90,7 +90,7 @@ class Recorder:
         # What a mark takes is counted by the device's clock: it may wait for the device, as the next launch would.
         since = end if self.device_clock is None else clock.now()
         self.push(kind, start, end, ref, flag)
-        self.stack.pop()
+        del self.stack[-1:]  # not pop: another window may have begun since it was entered
         self.own_since(since)
 
     def own_since(self, since: int) -> None:

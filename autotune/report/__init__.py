@@ -49,6 +49,10 @@ RENDERERS = {
         "markdown": "autotune.report.markdown.fit",
         "html": "autotune.report.html.fit",
     },
+    "watch": {
+        "text": "autotune.report.text.watch",
+        "json": "autotune.report.json.watch",
+    },
     "apply": {
         "text": "autotune.report.text.apply",
     },

@@ -7,7 +7,12 @@ still win over the standard library's, so nothing may be imported before the scr
 import os
 import sys
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
 _here = os.path.dirname(os.path.abspath(__file__))
+_package = os.path.dirname(_here)
 
 
 def _run_shadowed(folders: list[str]) -> None:
@@ -23,22 +28,13 @@ def _run_shadowed(folders: list[str]) -> None:
     spec.loader.exec_module(module)
 
 
-def _start_probe() -> None:
-    from _frozen_importlib import module_from_spec
-    from _frozen_importlib_external import spec_from_file_location
-
-    package = os.path.dirname(_here)
-    spec = spec_from_file_location(
-        "_autotune_probe", os.path.join(package, "__init__.py"), submodule_search_locations=[package]
-    )
-    assert spec is not None and spec.loader is not None
-    module = sys.modules["_autotune_probe"] = module_from_spec(spec)
-    known = "__future__" in sys.modules
-    spec.loader.exec_module(module)
-    module.start(os.environ["AUTOTUNE_REQUEST"])
-    if not known:
-        # The probe's modules import it for their annotations; the script finds sys.modules as natively.
-        sys.modules.pop("__future__", None)
+def _loader() -> "dict[str, Any]":
+    """The functions of `load.py`."""
+    path = os.path.join(_package, "load.py")
+    names: dict[str, Any] = {"__name__": "_autotune_load"}
+    with open(path, encoding="utf-8") as file:
+        exec(compile(file.read(), path, "exec"), names)
+    return names
 
 
 def _end(error: BaseException) -> None:
@@ -54,10 +50,12 @@ def _end(error: BaseException) -> None:
 sys.path[:] = [entry for entry in sys.path if os.path.abspath(entry) != _here]
 if os.environ.get("AUTOTUNE_REQUEST"):
     try:
-        _start_probe()
+        _loader()["load"](_package, lambda module: module.start(os.environ["AUTOTUNE_REQUEST"]))
     except BaseException as error:
         # Without the probe the script would train for real and write into its own folders: end here.
         _end(error)
+elif os.environ.get("AUTOTUNE_WATCH"):
+    _loader()["watch"](_package)
 _run_shadowed(list(sys.path))
 _imported = sys.modules.get("sitecustomize")
 if _imported is not None and vars(_imported) is globals():

@@ -15,6 +15,7 @@ from autotune.model.report import Outcome
 from autotune.model.rule import Effect, Severity
 from autotune.model.tuned import Outcome as TrialOutcome
 from autotune.model.verified import Clock, LossVerdict, Resumed, Verdict
+from autotune.model.watched import WatchedProcess
 
 if TYPE_CHECKING:  # a version is a tuple until `dumps` makes text of it ("2.13.0")
     Written = Value
@@ -1239,3 +1240,37 @@ class FitDocument(TypedDict):
     notes: list[str]
     seconds: float
     """What the answer took."""
+
+
+class WatchRow(TypedDict):
+    """A process that is, or was, under watch."""
+
+    folder: str
+    """Of its run: all processes of a job are there."""
+
+    life: Literal["running", "stale", "ended", "raised", "killed"]
+    """`stale`: on another machine, and no sign for two minutes; `killed`: it is gone and did not say so."""
+
+    seen_s: float
+    """Seconds since its last sign."""
+
+    idle_s: float | None
+    """Since its last step, as far as it is known."""
+
+    state: WatchedProcess
+    """What it said of itself."""
+
+
+class WatchDocument(TypedDict):
+    """What `autotune watch DIR` found."""
+
+    schema: Literal[1]
+    tool: Tool
+    processes: list[WatchRow]
+    """By run, the newest last; in a run by rank."""
+
+    unreadable: dict[str, str]
+    """Files that are no state of a process, with the reason."""
+
+    left_out: int
+    """Runs that ended before those shown."""
