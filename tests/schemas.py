@@ -46,6 +46,7 @@ SCHEMAS = (
     Schema("report/json/check.schema.json", documents.CheckDocument, "autotune check --format json"),
     Schema("report/json/tune.schema.json", documents.TuneDocument, "autotune tune --format json"),
     Schema("report/json/fit.schema.json", documents.FitDocument, "autotune fit --format json"),
+    Schema("report/json/runs.schema.json", documents.RunsDocument, "autotune runs --format json"),
     Schema("report/json/verify.schema.json", documents.VerifyDocument, "autotune verify --format json"),
 )
 

@@ -33,7 +33,7 @@ from autotune.derive import (
 )
 from autotune.model.derived import Derived
 from autotune.model.evidence import Fact
-from autotune.model.recording import Recording
+from autotune.model.recording import Recording, missing_ranks
 from autotune.model.report import StartUpPart
 
 
@@ -55,6 +55,7 @@ def derive(
         recording_view.view_of(recording, code_epochs)
         for recording in sorted(recordings, key=lambda r: r.process["rank"])
     ]
+    missing = missing_ranks(recordings)
     waits = rank_waits.compare(views)
     late = ranks.compare(views, waits)
     first = ranks.without_wait(views[0], late, views, waits)
@@ -64,8 +65,8 @@ def derive(
         *busy_cpus.facts(first, cpus_per_rank),
         *loader.facts(first, cpus_per_rank),
         *startup.facts([view.recording for view in views], cpus_per_rank),
-        *ranks.facts(first, late),
-        *rank_batches.facts([first, *views[1:]], waits),
+        *ranks.facts(first, late, len(missing)),
+        *rank_batches.facts([first, *views[1:]], waits, len(missing)),
         *collectives.facts(first, mine),
     )
     return Derived(
@@ -74,6 +75,8 @@ def derive(
         step=step.step(first, interruptions.run_ms(first)),
         startup=_startup(first.recording),
         ranks=ranks.rows(views, waits, late),
+        hosts=tuple(sorted({str(one.process["host"]) for one in recordings if one.process.get("host")})),
+        missing_ranks=missing,
         collectives=collectives.rows(mine),
         detail=window_detail.detail(first),
         devices=tuple(one for view in views if (one := device_profile.profile(view)) is not None),

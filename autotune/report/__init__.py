@@ -47,6 +47,12 @@ RENDERERS = {
         "text": "autotune.report.text.fit",
         "json": "autotune.report.json.fit",
     },
+    "runs": {
+        "table": "autotune.report.text.runs",
+        "csv": "autotune.report.table.csv",
+        "json": "autotune.report.json.runs",
+        "prometheus": "autotune.report.table.prometheus",
+    },
     "apply": {
         "text": "autotune.report.text.apply",
     },
