@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import socket
 import subprocess
 import sys
 import textwrap
@@ -292,3 +293,77 @@ def test_many_tuners_lose_no_trial_and_try_nothing_twice(any_storage) -> None:
     assert sorted({one.candidate for one in opened(any_storage).trials()}) == every
     if any_storage.startswith(JOURNAL):  # Optuna's queue in SQLite may give one trial to two
         assert sorted(begun_by_all) == every
+
+
+def test_a_journal_needs_no_link_of_the_file_system(storage, monkeypatch) -> None:
+    """Nodes may mount its folder at different places, where the target of a link is not there."""
+
+    def refused(*given):
+        raise OSError(95, "Operation not supported")
+
+    monkeypatch.setattr("os.symlink", refused)
+    tried(opened(storage), (1, 0))
+    assert len(opened(storage).trials()) == 1
+
+
+@pytest.mark.parametrize(
+    ("url", "has_driver", "expected"),
+    [
+        ("postgresql://me:pw@host/db", True, "postgresql+psycopg://me:pw@host/db"),
+        ("postgresql://host/db", False, "postgresql://host/db"),
+        ("postgresql+psycopg2://host/db", True, "postgresql+psycopg2://host/db"),
+        ("mysql://host/db", True, "mysql://host/db"),
+    ],
+)
+def test_postgresql_gets_the_driver_of_the_extra(monkeypatch, url, has_driver, expected) -> None:
+    monkeypatch.setattr(module, "find_spec", lambda name: object() if has_driver else None)
+    assert module._with_driver(url) == expected
+
+
+@pytest.mark.parametrize(
+    ("storage", "package", "extra"),
+    [("grpc://host:13000", "grpc", "grpc"), ("postgresql://host/db", "psycopg", "postgres")],
+)
+def test_a_package_that_is_missing_is_named_with_its_extra(monkeypatch, storage, package, extra) -> None:
+    def missing(*given, **more):
+        raise ImportError(f"No module named '{package}'")
+
+    monkeypatch.setattr(module, "GrpcStorageProxy", missing)
+    monkeypatch.setattr(module, "RDBStorage", missing)
+    with pytest.raises(UsageError, match=package) as raised:
+        opened(storage)
+    assert f'pip install "autotune-advisor[{extra}]"' in raised.value.to_do
+
+
+@pytest.mark.parametrize("storage", ["grpc://", "grpc://host:many", "grpc://host/path"])
+def test_an_address_of_a_proxy_that_is_none(storage) -> None:
+    with pytest.raises(UsageError, match="the study cannot be kept there") as raised:
+        opened(storage)
+    assert raised.value.where == storage
+
+
+PROXY = """
+import sys
+from optuna.storages import JournalStorage, run_grpc_proxy_server
+from optuna.storages.journal import JournalFileBackend
+run_grpc_proxy_server(JournalStorage(JournalFileBackend(sys.argv[1])), host="127.0.0.1", port=int(sys.argv[2]))
+"""
+
+
+def test_tuners_share_a_study_through_optunas_proxy(tmp_path) -> None:
+    pytest.importorskip("grpc", reason="the extra [grpc] is not installed")
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    server = subprocess.Popen([sys.executable, "-c", PROXY, str(tmp_path / "study.journal"), str(port)])
+    try:
+        one, other = (opened(f"grpc://127.0.0.1:{port}", longest_s=60.0) for _ in range(2))
+        trial = tried(one, (1, 0))
+        assert other.trials() == (trial,)
+        with one.attempt((2, 0)) as begun, other.attempt((2, 0)) as same:
+            assert begun is not None and same is None
+    finally:
+        server.kill()
+        server.wait()
+    with pytest.raises(UsageError, match="the study does not answer"):
+        other.trials()
