@@ -10,6 +10,7 @@ a fresh process: seconds of wall time and CPU, and the most memory that it held.
 from __future__ import annotations
 
 import argparse
+import itertools
 import json
 import os
 import random
@@ -28,6 +29,9 @@ from autotune.collect import jobs
 AUTOTUNE = (sys.executable, "-m", "autotune")
 PROCESSES = 8
 """Over which the tuners of the study are divided; those of one process are threads, each with a storage of its own."""
+
+LAST = 128
+"""Trials that are made at the end of a long study."""
 
 AXES = (8, 8, 8, 8)
 """Points of the axes of the space that is searched: 4,096 candidates."""
@@ -132,7 +136,10 @@ _LINES: list[Any] = []
 
 
 def study(num: int, tuners: int, file: Path) -> None:
-    """`num` trials by `tuners` tuners on one journal. A trial takes no time: what counts is the study's own."""
+    """A journal of `num` trials, the last LAST of which `tuners` tuners make at once. A trial takes no time: what
+    counts is the study's own."""
+    before = max(0, num - LAST)
+    filled = measured_fill(file, before)
     began = time.monotonic()
     per_process = max(1, tuners // PROCESSES)
     command = [sys.executable, __file__, "--tuner", str(file), str(num), str(per_process)]
@@ -149,25 +156,64 @@ def study(num: int, tuners: int, file: Path) -> None:
         most = max(most, used.ru_maxrss)
     seconds = time.monotonic() - began
     attempts = [number for one in told_ for number in one["numbers"]]
-    lost, doubled = num - len(set(attempts)), len(attempts) - len(set(attempts))
+    lost, doubled = num - before - len(set(attempts)), len(attempts) - len(set(attempts))
     ms = sorted(each for one in told_ for each in one["ms"])
     size = f"{file.stat().st_size / 1e6:.0f} MB"
     print(f"| study, {num} trials, {tuners} tuners | {size} | {seconds:.1f} | {cpu_s:.1f} | {most >> 10} MiB |")
     middle, late = ms[len(ms) // 2], ms[int(len(ms) * 0.99)]
+    print(f"| - filled with {before} trials by one process in {filled:.0f} s | | | | |")
     print(f"| - one trial of it: proposal and bookkeeping | median {middle:.0f} ms, 99 % {late:.0f} ms | | | |")
     print(f"| - trials lost {max(0, lost)}, doubled {doubled} | | | | |", flush=True)
 
 
-def tuner(file: str, num: int, threads: int) -> None:
-    """One process of tuners: prints the numbers of its trials and what each of them took beside the trial itself."""
-    from autotune.model.tuned import Axis, Outcome, SearchTrial, Space
-    from autotune.tune.study import Study
+def measured_fill(file: Path, num: int) -> float:
+    """Seconds that it takes to store `num` trials, one after the other."""
+    import optuna
+    from msgspec import to_builtins
+    from optuna.trial import TrialState, create_trial
+
+    from autotune.model.tuned import Outcome, SearchTrial
+    from autotune.tune.parameters import distributions, params
+    from autotune.tune.study import RECORD, Study
     from autotune.tune.surrogate import candidates
+
+    began, space = time.monotonic(), _space()
+    own: optuna.Study = Study(space, lambda settings: None, f"journal:{file}", longest_s=3600.0)._study
+    for number, candidate in zip(range(num), itertools.cycle(candidates(space))):
+        speed = _speed(candidate)
+        trial = SearchTrial(number, candidate, Outcome.COMPLETED, 1.0, samples_per_s=speed)
+        own.add_trial(
+            create_trial(
+                state=TrialState.COMPLETE,
+                value=speed,
+                params=params(space, candidate),
+                distributions=distributions(space),
+                user_attrs={RECORD: to_builtins(trial)},
+            )
+        )
+    return time.monotonic() - began
+
+
+def _space() -> Any:
+    from autotune.model.tuned import Axis, Space
 
     axes = tuple(
         Axis(f"axis{at}", "run", tuple({f"x.{at}": value} for value in range(size)), 0) for at, size in enumerate(AXES)
     )
-    space = Space(axes, memory_limit_bytes=100)
+    return Space(axes, memory_limit_bytes=100)
+
+
+def _speed(candidate: tuple[int, ...]) -> float:
+    return 100.0 + sum(candidate) + hash(candidate) % 7
+
+
+def tuner(file: str, num: int, threads: int) -> None:
+    """One process of tuners: prints the numbers of its trials and what each of them took beside the trial itself."""
+    from autotune.model.tuned import Outcome, SearchTrial
+    from autotune.tune.study import Study
+    from autotune.tune.surrogate import candidates
+
+    space = _space()
     numbers: list[int] = []
     ms: list[float] = []
 
@@ -185,7 +231,7 @@ def tuner(file: str, num: int, threads: int) -> None:
             with one.attempt(candidate) as begun:
                 if begun is None:
                     continue
-                speed = 100.0 + sum(begun.candidate) + hash(begun.candidate) % 7
+                speed = _speed(begun.candidate)
                 one.tell(begun, SearchTrial(begun.number, begun.candidate, Outcome.COMPLETED, 1.0, samples_per_s=speed))
             numbers.append(begun.number)
             ms.append((time.monotonic() - began) * 1000)

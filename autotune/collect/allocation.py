@@ -154,7 +154,7 @@ class Allocation:
 
     def machine(self, show: Show) -> tuple[Fact, ...]:
         """What the worker says of its machine; waits until it runs."""
-        row = self._read(self._folder / MACHINE, show, "waiting for the scheduler")
+        row = self._read(self._folder / MACHINE, show, "the queue of the scheduler")
         return tuple(Fact(str(name), str(subject), _value(value)) for name, subject, value in row["facts"])
 
     def collect(
@@ -192,7 +192,7 @@ class Allocation:
             lock=lock,
         )
         artefacts.write_json(self._folder / ASKED.format(self._number), to_builtins(asked))
-        result = convert(self._read(self._folder / RESULT.format(self._number), show, "measuring there"), Result)
+        result = convert(self._read(self._folder / RESULT.format(self._number), show, "the launched job"), Result)
         if result.error is not None:
             raise _error(*result.error)
         rest = {name: getattr(result, name) for name in Result.__struct_fields__ if name != "error"}

@@ -342,6 +342,46 @@ def test_an_address_of_a_proxy_that_is_none(storage) -> None:
     assert raised.value.where == storage
 
 
+MANY = Space((Axis("many", "run", tuple({"x.many": value} for value in range(40)), 0),), memory_limit_bytes=100)
+TUNER = """
+import sys, time
+from autotune.model.tuned import Axis, Space, SearchTrial, Outcome
+from autotune.tune.study import Study
+
+space = {space!r}
+study = Study(space, lambda settings: None, {storage!r}, longest_s=3.0)
+print("opened", flush=True)
+while len(trials := study.trials()) < 40:
+    proposal = study.sampler.propose(trials, study.running())
+    if proposal is None:
+        time.sleep(0.2)
+        continue
+    with study.attempt(proposal.candidate) as begun:
+        if begun is not None:
+            time.sleep(0.05)
+            result = SearchTrial(begun.number, begun.candidate, Outcome.COMPLETED, 0.1, samples_per_s=5.0)
+            study.tell(begun, result)
+            print(*begun.candidate, flush=True)
+"""
+
+
+def test_tuners_that_are_killed_at_any_moment_lose_nothing_that_ended_and_others_go_on(storage) -> None:
+    """Four processes on one journal, of which two are killed without a warning."""
+    code = TUNER.format(space=MANY, storage=storage)
+    tuners = [subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True) for _ in range(4)]
+    for one in tuners:
+        assert one.stdout.readline() == "opened\n"
+    told = [(one, one.stdout.readline()) for one in tuners[:2]]  # each has ended a trial
+    for one, _ in told:
+        one.kill()
+    outputs = [one.communicate(timeout=120)[0] for one in tuners]
+    assert [one.returncode for one in tuners] == [-9, -9, 0, 0]
+    said = [line for _, line in told] + [line for out in outputs for line in out.splitlines(keepends=True)]
+    ended = [trial.candidate for trial in opened(storage, MANY).trials()]
+    assert {(int(line),) for line in said} <= set(ended) == {(value,) for value in range(40)}
+    assert len(ended) == len(set(ended))
+
+
 PROXY = """
 import sys
 from optuna.storages import JournalStorage, run_grpc_proxy_server
