@@ -27,7 +27,7 @@ from typing import Any
 from autotune.collect import jobs
 
 AUTOTUNE = (sys.executable, "-m", "autotune")
-PROCESSES = 8
+PROCESSES = 4
 """Over which the tuners of the study are divided; those of one process are threads, each with a storage of its own."""
 
 LAST = 128
@@ -143,7 +143,11 @@ def study(num: int, tuners: int, file: Path) -> None:
     began = time.monotonic()
     per_process = max(1, tuners // PROCESSES)
     command = [sys.executable, __file__, "--tuner", str(file), str(num), str(per_process)]
-    processes = [subprocess.Popen(command, stdout=subprocess.PIPE, text=True) for _ in range(tuners // per_process)]
+    # A tuner has its machine for itself; here they share one.
+    environ = {**os.environ, "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
+    processes = [
+        subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environ) for _ in range(tuners // per_process)
+    ]
     told_, cpu_s, most = [], 0.0, 0
     for process in processes:
         assert process.stdout is not None

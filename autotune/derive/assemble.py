@@ -31,6 +31,7 @@ from autotune.derive import (
     what_ifs,
     window_detail,
 )
+from autotune.derive.recording_view import RecordingView
 from autotune.model.derived import Derived
 from autotune.model.evidence import Fact
 from autotune.model.recording import Recording, missing_ranks
@@ -79,8 +80,19 @@ def derive(
         missing_ranks=missing,
         collectives=collectives.rows(mine),
         detail=window_detail.detail(first),
-        devices=tuple(one for view in views if (one := device_profile.profile(view)) is not None),
+        devices=tuple(one for view in _profiled(views, late) if (one := device_profile.profile(view)) is not None),
     )
+
+
+MOST_PROFILED = 16
+"""Ranks whose kernels are looked at one by one, which takes half of the time of a report: they do the same."""
+
+
+def _profiled(views: Sequence[RecordingView], late: ranks.RankDelay | None) -> list[RecordingView]:
+    """All, or of many ranks the first ones and the late one."""
+    first = views[: MOST_PROFILED - 1] if len(views) > MOST_PROFILED else views
+    last = [view for view in views[len(first) :] if late is not None and rank_waits.rank_of(view) == late.rank]
+    return [*first, *last]
 
 
 def _startup(recording: Recording) -> tuple[StartUpPart, ...]:

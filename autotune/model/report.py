@@ -460,7 +460,7 @@ class Report(Struct, frozen=True):
     """The lines of rank 0 that call collectives, that with the most time first; nothing of one alone."""
 
     devices: tuple[DeviceProfile, ...] = ()
-    """Of each rank whose device was profiled, by rank."""
+    """Of ranks whose device was profiled, by rank; of more than 16, of the first ones and the late one."""
 
     detail: WindowDetail = field(default_factory=WindowDetail)
     """Of the first rank."""

@@ -5,6 +5,8 @@ from __future__ import annotations
 import pytest
 from build import Script, derive, facts, facts_of, recording, sample, steps
 
+from autotune.derive import assemble
+from autotune.derive.rank_waits import rank_of
 from autotune.model.derived import Derived
 from autotune.model.recording import Recording
 
@@ -132,3 +134,13 @@ def test_where_ranks_are_missing_the_others_being_even_tells_nothing():
 def test_where_ranks_are_missing_a_late_one_is_told():
     found = facts(derive([rank(0, 3, works(backward=60)), rank(1, 3, works(fetch=40))]))
     assert (found["ranks.slowest"], found["ranks.spread_share"]) == (1, 0.5)
+
+
+def test_of_many_ranks_the_devices_of_the_first_ones_and_of_the_late_one_are_profiled(monkeypatch):
+    looked = []
+    monkeypatch.setattr(assemble.device_profile, "profile", lambda view: looked.append(rank_of(view)))
+    derive([rank(number, 40, works(fetch=40 if number == 30 else 10)) for number in range(40)])
+    assert sorted(set(looked)) == [*range(15), 30]
+    looked.clear()
+    derive([rank(number, 3, works()) for number in range(3)])
+    assert sorted(set(looked)) == [0, 1, 2]

@@ -758,7 +758,8 @@ class ReportDocument(TypedDict):
     """Lines that issue collectives, that with the most time first."""
 
     devices: list[DeviceProfile]
-    """What the device of each rank did in profiled steps; empty where none was profiled."""
+    """What the device of each rank did in profiled steps (of more than 16 ranks, of the first ones and the late one);
+    empty where none was profiled."""
 
     facts: dict[str, Written | None]
     findings: list[Finding]
