@@ -48,6 +48,7 @@ SCHEMAS = (
     Schema("report/json/tune.schema.json", documents.TuneDocument, "autotune tune --format json"),
     Schema("report/json/fit.schema.json", documents.FitDocument, "autotune fit --format json"),
     Schema("report/json/watch.schema.json", documents.WatchDocument, "autotune watch --format json"),
+    Schema("report/json/runs.schema.json", documents.RunsDocument, "autotune runs --format json"),
     Schema("report/json/verify.schema.json", documents.VerifyDocument, "autotune verify --format json"),
 )
 

@@ -50,6 +50,9 @@ VERBS = {
         "autotune.cli.diagnose:command", "Profile a few steps of a script and report where the time goes.", "runs"
     ),
     "report": Verb("autotune.cli.report:command", "Report on a stored run, in any format.", "reads"),
+    "runs": Verb(
+        "autotune.cli.runs:command", "One line for each diagnosed job below a folder: table, CSV, Prometheus.", "reads"
+    ),
     "explain": Verb(
         "autotune.cli.explain:command", "Explain a rule: its condition, its reason and its advice.", "reads"
     ),

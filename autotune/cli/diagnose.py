@@ -17,6 +17,7 @@ from autotune.cli.output import columns, has_colour, show, verdict_last
 from autotune.cli.script_command import explain_misplaced_options
 from autotune.collect import Request, Status
 from autotune.collect.request import DEFAULT_STEPS, LEAST_WINDOW_S
+from autotune.diagnose import of_job
 from autotune.diagnose.diagnose import DiagnoseOptions, diagnose
 from autotune.diagnose.from_trace import ENDINGS, diagnose_traces
 from autotune.diagnose.outlook import OutlookRequest
@@ -33,10 +34,14 @@ AT_LEAST_ONE = click.IntRange(min=1)
 STEPS = f"Steps to measure (default: {DEFAULT_STEPS}, and at least {LEAST_WINDOW_S:g} s)."
 WARMUP = "Warm-up steps before the window (default: automatic)."
 TIME_LIMIT = "Limit in seconds, from the first step."
+JOB = (
+    "Folder, on all nodes the same, for one report on a job that an autotune on each node measures (default: "
+    ".autotune/jobs/ID of the project, by the scheduler's job or torchrun's --rdzv-id)."
+)
 LOAD = "Report on a stored diagnosis (last: the newest) instead of a run, as `autotune report` does."
 PATH = click.Path(exists=True, path_type=Path)
 TRACE = "Report on traces of torch.profiler instead of a run; a COMMAND behind them only tells whose files they are of."
-OF_A_RUN = ("load", "steps", "warmup", "after", "keep_going", "no_what_ifs")
+OF_A_RUN = ("load", "job", "steps", "warmup", "after", "keep_going", "no_what_ifs")
 """Options that mean nothing to traces."""
 
 
@@ -47,6 +52,7 @@ OF_A_RUN = ("load", "steps", "warmup", "after", "keep_going", "no_what_ifs")
 @click.option("--time-limit", type=float, default=180.0, show_default=True, help=TIME_LIMIT)
 @options.startup_limit
 @click.option("--keep-going", is_flag=True, help="Report when the window is over, and let training go on untouched.")
+@click.option("--job", type=click.Path(file_okay=False, path_type=Path), metavar="FOLDER", help=JOB)
 @click.option("--no-what-ifs", is_flag=True, help="Stop after the window, without what-if probes.")
 @options.price
 @outlook
@@ -131,6 +137,7 @@ def _measure(command: tuple[str, ...], asked: OutlookRequest, given: Mapping[str
         lock=not given["no_lock"],
         stdout=stdout,
         asked=asked,
+        job=given["job"],
     )
     is_announced = given["quiet"]
     with ProgressDisplay(quiet=given["quiet"]) as live:
@@ -144,7 +151,10 @@ def _measure(command: tuple[str, ...], asked: OutlookRequest, given: Mapping[str
 
         def publish(report: Report) -> None:
             live.close()
-            _print(report, given)
+            if report.run.is_part:
+                print_stderr(f"autotune: {of_job.part_text(report)}")
+            else:
+                _print(report, given)
 
         with explain_misplaced_options(command, quiet=given["quiet"]):
             return diagnose(wanted, show_status, cwd=Path.cwd(), publish=publish)

@@ -21,7 +21,8 @@ BUDGET = "Total time: diagnosis, trials, confirmation (default: 10m, without --t
 BUDGET_S = 600.0
 TRIALS = "Maximum number of trials, instead of --budget or in addition to it."
 KNOBS = "Search only these knobs: batch, workers, threads ..."
-STUDY = "Storage of the trials: journal:PATH or a database URL. Several tuners can share it."
+STUDY = "Storage of the trials: journal:PATH, a database URL or grpc://host:port. Several tuners can share it."
+LAUNCH = "Run each trial as a job that this command starts and waits for: 'sbatch --wait {script}'."
 
 
 @click.command(context_settings=options.BEFORE_A_COMMAND)
@@ -29,6 +30,7 @@ STUDY = "Storage of the trials: journal:PATH or a database URL. Several tuners c
 @click.option("--trials", type=click.IntRange(min=1), help=TRIALS)
 @click.option("--knobs", multiple=True, metavar="KNOB,...", callback=options.names, help=KNOBS)
 @click.option("--study", metavar="STORAGE", help=STUDY)
+@click.option("--launch", metavar="COMMAND", help=LAUNCH)
 @options.resume("Continue the newest interrupted search of this command.")
 @options.allow("Also use changes with this effect.")
 @options.price
@@ -70,4 +72,5 @@ def _options(command: StoredCommand, given: Mapping[str, Any]) -> TuneOptions:
         python=command.python,
         lock=not given["no_lock"],
         price=given["price"],
+        launch=given["launch"],
     )

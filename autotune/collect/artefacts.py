@@ -22,7 +22,7 @@ SEARCH = "tune"
 """Key of the manifest of a search."""
 
 _ROOT_MARKS = (".git", "pyproject.toml")
-_FOLDER = ".autotune"
+FOLDER = ".autotune"
 _LAST = "last"
 _NUM_NAMED = 3
 _LONGEST_NAME = 4096
@@ -70,7 +70,7 @@ def _is_of_user(script: Path) -> bool:
 def new_run(root: Path, now: float | None = None) -> Path:
     """Make and return a new run folder; ids sort by time (UTC). Raises UsageError when it cannot be made."""
     stamp = time.strftime("%Y%m%d-%H%M%S", time.gmtime(now))
-    runs = root / _FOLDER / "runs"
+    runs = root / FOLDER / "runs"
     folder = runs / f"{stamp}-{secrets.token_hex(3)}"
     try:
         for place in (runs.parent, runs):
@@ -94,7 +94,7 @@ _REAL = "Remove it: autotune writes only into a real folder of the project."
 def runs(root: Path) -> tuple[Path, ...]:
     """The run folders of the project that were made here, the oldest first. Others beside them are data."""
     try:
-        found = sorted((root / _FOLDER / "runs").iterdir())
+        found = sorted((root / FOLDER / "runs").iterdir())
     except OSError:
         return ()
     own = state.registered_runs(root)
@@ -124,7 +124,7 @@ def resolve(name: str, cwd: Path) -> Path:
         return path
     elsewhere = state.other_folders(root)
     beside = [elsewhere.with_name(name)] if elsewhere is not None and name and "/" not in name else []
-    for folder in (path, root / _FOLDER / "runs" / name, *beside):
+    for folder in (path, root / FOLDER / "runs" / name, *beside):
         if name and folder.is_dir():
             return _checked(folder)
     raise UsageError("there is no such run or recording", where=name, to_do=_choose(root))
@@ -246,18 +246,18 @@ def _last_name(root: Path) -> str:
 
 def _last_here(root: Path) -> Path:
     try:
-        name = reading.read(root / _FOLDER / _LAST, most_bytes=_LONGEST_NAME).decode("utf-8").strip()
+        name = reading.read(root / FOLDER / _LAST, most_bytes=_LONGEST_NAME).decode("utf-8").strip()
     except (OSError, UnicodeDecodeError):
         what = "no run of this project has finished" if runs(root) else "this project has no run yet"
         raise UsageError(what, where=str(root), to_do=_choose(root)) from None
-    folder = root / _FOLDER / "runs" / name
+    folder = root / FOLDER / "runs" / name
     if not name or "/" in name or name == ".." or "\0" in name or not folder.is_dir():
         raise UsageError("the last run was deleted", where=str(folder), to_do=_choose(root))
     return _checked(folder)
 
 
 def _checked(folder: Path) -> Path:
-    if not any(folder.glob("*.json")):
+    if not any(folder.glob("*.json")) and not any(folder.glob("part-*/*.json")):
         raise UsageError("there is no recording in this folder", where=str(folder), to_do=_RECORD_AGAIN)
     return folder
 

@@ -36,6 +36,11 @@ HOOKS: Final = "hooks"
 PLAN, FAILURE = "overlay-plan.json", "overlay-failure.json"
 """Files in the run folder, for and from mount_namespace.py."""
 
+OUTSIDE = "outside-*"
+"""In the run folder: notes of processes that the mounts do not reach (probe/effects.py)."""
+
+LAUNCHED_OUTSIDE = "the launcher starts its processes outside of autotune's mounts, as srun does"
+
 SWITCH = "AUTOTUNE_ISOLATION"
 """A variable of autotune's own environment; "hooks" keeps the kernel layer off."""
 
@@ -139,12 +144,12 @@ def effects(isolation: Isolation, ended: Sequence[str]) -> SideEffects:
     """What was redirected and what escaped; to be asked before the scratch is deleted."""
     plan, run_dir = isolation.plan, Path(isolation.settings["run_dir"])
     escaped = project_snapshot.changed(isolation.before)
+    by_kernel = scratch_changes.read(plan) if plan is not None else ()
+    is_outside = any(run_dir.glob(OUTSIDE))
     return SideEffects(
-        layer=isolation.layer,
-        why=isolation.why,
-        redirected=scratch_changes.read(plan)
-        if plan is not None
-        else scratch_changes.of_hooks(stale_runs.scratch_folders(run_dir)),
+        layer=HOOKS if is_outside else isolation.layer,
+        why=LAUNCHED_OUTSIDE if is_outside else isolation.why,
+        redirected=(*by_kernel, *scratch_changes.of_hooks(stale_runs.scratch_folders(run_dir))),
         not_isolated=_noted(run_dir),
         escaped=tuple(path for path in escaped if not Path(path).name.startswith(SCRATCH)),
         gaps=(*plan.gaps, *_refused(run_dir)) if plan is not None else (),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from autotune.collect import jobs
 from autotune.collect.artefacts import read_json
 from autotune.errors import UsageError
 from autotune.model import recording as wire
@@ -11,11 +12,12 @@ from autotune.model.recording import Recording
 
 
 def load(path: Path) -> tuple[Recording, ...]:
-    """The Recordings in a run folder, or the one in a file; by rank. Raises UsageError for anything else.
+    """The Recordings in a run folder or in that of a job, or the one in a file; by rank. Raises UsageError for anything
+    else.
 
     Processes that did no training (launchers) are left out when others did.
     """
-    files = sorted(path.glob("recording-*.json")) if path.is_dir() else [path]
+    files = jobs.recording_files(path) if path.is_dir() else [path]
     found = [_read(file) for file in files]
     trained = [one for one in found if one.window is not None] or [one for one in found if one.models] or found
     return tuple(sorted(trained, key=lambda one: (one.process["rank"], one.process["pid"])))

@@ -15,12 +15,16 @@ from typing import Any
 
 from autotune.errors import BusyError, UsageError
 
+WRITE_TRIES, WRITE_S = 5, 0.02
 _AROUND = "Wait for it to end, or measure at the same time with --no-lock: both will then be less reliable."
 
 
 @contextmanager
-def one_measurement(what: str, folder: Path | None = None) -> Iterator[None]:
+def one_measurement(what: str, folder: Path | None = None, job: str = "") -> Iterator[None]:
     """Hold this user's measurement lock; `what` (a script's name, no arguments) tells others who holds it.
+
+    Where the holder measures other ranks of the same `job` on this machine, the two are one measurement: this one goes
+    on beside it without a lock of its own.
 
     The system gives the lock back when this process ends in any way, so a file that was left behind is no
     obstacle. Processes that this one starts do not inherit it. Raises BusyError when another measurement
@@ -34,8 +38,12 @@ def one_measurement(what: str, folder: Path | None = None) -> Iterator[None]:
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            raise _busy(_holder(descriptor), path) from None
-        _write(descriptor, {"pid": os.getpid(), "started": time.time(), "what": what})
+            holder = _settled_holder(descriptor)
+            if not job or holder.get("job") != job:
+                raise _busy(holder, path) from None
+            yield
+            return
+        _write(descriptor, {"pid": os.getpid(), "started": time.time(), "what": what, "job": job})
         try:
             yield
         finally:
@@ -87,6 +95,15 @@ def _holder(descriptor: int) -> dict[str, Any]:
     except (ValueError, RecursionError):
         return {}
     return holder if isinstance(holder, dict) else {}
+
+
+def _settled_holder(descriptor: int) -> dict[str, Any]:
+    """What the holder wrote: it has the lock a moment before it writes."""
+    for _ in range(WRITE_TRIES):
+        if holder := _holder(descriptor):
+            return holder
+        time.sleep(WRITE_S)
+    return {}
 
 
 def _busy(holder: dict[str, Any], path: Path) -> BusyError:

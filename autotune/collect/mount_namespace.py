@@ -27,6 +27,10 @@ from typing import Any, TypeVar
 FAILED = 71
 """Exit code of a start that did not take place: EX_OSERR."""
 
+PLACE = "mount-namespace"
+"""In the run folder: the number of the process that entered, and the namespace. The probe of a process that is neither
+there nor below it knows that these mounts do not hold it: a launcher's daemon (srun) started it."""
+
 _NEW_MOUNTS, _NEW_USER = 0x00020000, 0x10000000
 _READ_ONLY, _REMOUNT, _BIND, _RECURSIVE, _SLAVE = 1, 32, 4096, 16384, 1 << 19
 _KEPT = os.ST_NOSUID | os.ST_NODEV | os.ST_NOEXEC | os.ST_NOATIME | os.ST_NODIRATIME
@@ -57,6 +61,7 @@ def main(plan_file: str, failure_file: str, words: list[str]) -> None:
     with open(plan_file, encoding="utf-8", errors="surrogateescape") as file:
         plan = json.load(file)
     failure = os.open(failure_file, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+    place = os.open(os.path.join(os.path.dirname(failure_file), PLACE), os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o644)
     _restore(plan["lc_ctype"])
     # When autotune is killed nobody else ends the command. It goes on through exec (prctl(2), PR_SET_PDEATHSIG).
     _libc.prctl(1, signal.SIGKILL, 0, 0, 0)
@@ -64,6 +69,7 @@ def main(plan_file: str, failure_file: str, words: list[str]) -> None:
         refused = _enter(plan)
         if refused:
             os.write(failure, json.dumps({"refused": refused}).encode())
+        os.write(place, f"{os.getpid()} {os.readlink('/proc/self/ns/mnt')}".encode())
         _step(f"start {words[0]}", lambda: os.execvp(words[0], words))
     except _StepFailedError as error:
         row = {"step": error.step, "errno": error.code, "text": os.strerror(error.code)}

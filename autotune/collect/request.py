@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 DEFAULT_STEPS = 30
 LEAST_WINDOW_S = 0.5
 WHAT_IF_LIMIT_S = 40.0
+OF_LAUNCHERS = ("RANK", "WORLD_SIZE", "LOCAL_", "OMPI_", "PMI_", "MPI_", "SLURM_")
+"""How the names of variables begin by which a launcher numbers the processes that it starts."""
 
 
 class Override(Struct, frozen=True):
@@ -82,18 +84,27 @@ class Request(Struct, frozen=True):
     notebook: Path | None = None
 
 
-def write(request: Request, run_dir: Path, isolate: IsolateSettings | None) -> Path:
-    """Write request.json into `run_dir`; `isolate` is what keeps writes away from the user's files (isolation.py)."""
+def write(
+    request: Request, run_dir: Path, isolate: IsolateSettings | None, environ: Collection[str] = frozenset()
+) -> Path:
+    """Write request.json into `run_dir`; `isolate` is what keeps writes away from the user's files (isolation.py).
+
+    `environ` are the names of the variables that the command is started with.
+    """
     path = run_dir / "request.json"
-    path.write_text(json.dumps(as_json(request, run_dir, isolate), indent=1), "utf-8")
+    inherited = sorted(name for name in environ if name.startswith(OF_LAUNCHERS))
+    path.write_text(json.dumps(as_json(request, run_dir, isolate, inherited), indent=1), "utf-8")
     return path
 
 
-def as_json(request: Request, run_dir: Path, isolate: IsolateSettings | None) -> RequestDocument:
+def as_json(
+    request: Request, run_dir: Path, isolate: IsolateSettings | None, inherited: Sequence[str] = ()
+) -> RequestDocument:
     """The Request as the probe reads it."""
     return {
         "schema": 1,
         "run_dir": str(run_dir),
+        "inherited": list(inherited),
         "isolate": isolate,
         "keep_going": request.keep_going,
         "what_ifs": request.what_ifs,

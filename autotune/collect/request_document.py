@@ -128,6 +128,9 @@ class RequestDocument(TypedDict):
 
     schema: Literal[1]
     run_dir: str
+    inherited: list[str]
+    """Variables of launchers (RANK, SLURM_...) that autotune was started with: they number autotune's own processes."""
+
     isolate: IsolateSettings | None
     keep_going: bool
     """The hooks are taken off after the window, and training goes on to its end."""

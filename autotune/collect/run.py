@@ -173,7 +173,8 @@ def _attempt(
     with terminate_on_signal():
         try:
             held = None if job.request.keep_going else isolation.choose(job.folder, job.roots, job.environ, refused)
-            path = requests.write(job.request, job.folder, held.settings if held is not None else None)
+            settings = held.settings if held is not None else None
+            path = requests.write(job.request, job.folder, settings, job.environ)
             stale_runs.make_sockets(job.folder)
             front = held.words(job.folder) if held is not None else ()
             environ = command.environment(began.environ, path)

@@ -32,9 +32,10 @@ from autotune.derive import (
     what_ifs,
     window_detail,
 )
+from autotune.derive.recording_view import RecordingView
 from autotune.model.derived import Derived
 from autotune.model.evidence import Fact
-from autotune.model.recording import Recording
+from autotune.model.recording import Recording, missing_ranks
 from autotune.model.report import StartUpPart
 
 
@@ -56,6 +57,7 @@ def derive(
         recording_view.view_of(recording, code_epochs)
         for recording in sorted(recordings, key=lambda r: r.process["rank"])
     ]
+    missing = missing_ranks(recordings)
     waits = rank_waits.compare(views)
     late = ranks.compare(views, waits)
     first = ranks.without_wait(views[0], late, views, waits)
@@ -65,8 +67,8 @@ def derive(
         *busy_cpus.facts(first, cpus_per_rank),
         *loader.facts(first, cpus_per_rank),
         *startup.facts([view.recording for view in views], cpus_per_rank),
-        *ranks.facts(first, late),
-        *rank_batches.facts([first, *views[1:]], waits),
+        *ranks.facts(first, late, len(missing)),
+        *rank_batches.facts([first, *views[1:]], waits, len(missing)),
         *collectives.facts(first, mine),
     )
     return Derived(
@@ -75,10 +77,23 @@ def derive(
         step=step.step(first, interruptions.run_ms(first)),
         startup=_startup(first.recording),
         ranks=ranks.rows(views, waits, late),
+        hosts=tuple(sorted({str(one.process["host"]) for one in recordings if one.process.get("host")})),
+        missing_ranks=missing,
         collectives=collectives.rows(mine),
         detail=window_detail.detail(first),
-        devices=tuple(one for view in views if (one := device_profile.profile(view)) is not None),
+        devices=tuple(one for view in _profiled(views, late) if (one := device_profile.profile(view)) is not None),
     )
+
+
+MOST_PROFILED = 16
+"""Ranks whose kernels are looked at one by one, which takes half of the time of a report: they do the same."""
+
+
+def _profiled(views: Sequence[RecordingView], late: ranks.RankDelay | None) -> list[RecordingView]:
+    """All, or of many ranks the first ones and the late one."""
+    first = views[: MOST_PROFILED - 1] if len(views) > MOST_PROFILED else views
+    last = [view for view in views[len(first) :] if late is not None and rank_waits.rank_of(view) == late.rank]
+    return [*first, *last]
 
 
 def _startup(recording: Recording) -> tuple[StartUpPart, ...]:

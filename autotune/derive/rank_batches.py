@@ -18,14 +18,20 @@ from autotune.model.evidence import RUN, Fact
 LEAST_STEPS = 8
 """With fewer steps a correlation is chance."""
 
+LEAST_UNEVEN = 0.05
+"""Of the step: DD017's limit."""
+
 LAGS = (0, 1)
 """Steps between the fetch of a batch and its use: accelerate fetches one batch ahead."""
 
 BySteps = Mapping[int, float]
 
 
-def facts(views: Sequence[RecordingView], waits: Mapping[int, RankWaits]) -> Iterator[Fact]:
-    """Facts `ranks.batch_*` and `ranks.uneven_share`; none unless sizes of the same steps are known of all ranks."""
+def facts(views: Sequence[RecordingView], waits: Mapping[int, RankWaits], num_missing: int = 0) -> Iterator[Fact]:
+    """Facts `ranks.batch_*` and `ranks.uneven_share`; none unless sizes of the same steps are known of all ranks.
+
+    Where the recorded ranks are even, and `num_missing` ranks left no Recording, those may differ: nothing is known.
+    """
     measured = [view for view in views if view.window is not None]
     first = next((view.window for view in measured), None)
     if len(measured) < 2 or first is None:
@@ -50,7 +56,9 @@ def facts(views: Sequence[RecordingView], waits: Mapping[int, RankWaits]) -> Ite
     else:
         wait_ms = first.phase_ms("rank_wait") or 0.0
         ms = spread * ((compute_ms(first) or 0.0) + wait_ms - (first.phase_ms("optimizer") or 0.0))
-    yield Fact("ranks.uneven_share", RUN, ms / first.mean_ms)
+    share = ms / first.mean_ms
+    if not num_missing or share >= LEAST_UNEVEN:
+        yield Fact("ranks.uneven_share", RUN, share)
 
 
 def _sizes(view: RecordingView) -> BySteps:

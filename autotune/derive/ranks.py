@@ -42,7 +42,8 @@ class RankDelay(Struct, frozen=True):
     """The rank that comes last to the collectives, on average over the steps of the window.
 
     `late_ms` is how much longer it works than the median rank, of which `own_ms` is the median rank's time; `phase` is
-    where most of it is, `line` what its stack samples show there ("" for nothing).
+    where most of it is, `line` what its stack samples show there ("" for nothing). `host` is its machine where there
+    are several ("" else), and `slow_host` that machine where all of its ranks work longer than every rank of others.
     """
 
     rank: int
@@ -50,6 +51,12 @@ class RankDelay(Struct, frozen=True):
     own_ms: float
     phase: str
     line: str
+    host: str = ""
+    slow_host: str = ""
+
+    @property
+    def is_noticeable(self) -> bool:
+        return self.share >= LEAST_LATE
 
     @property
     def share(self) -> float:
@@ -72,12 +79,37 @@ def compare(views: Sequence[RecordingView], waits: Mapping[int, RankWaits]) -> R
     names = dict.fromkeys(phase for phases in own.values() for phase in phases)
     more = {name: own[last].get(name, 0.0) - median_low(row.get(name, 0.0) for row in own.values()) for name in names}
     phase = max(names, key=lambda name: more[name])
-    return RankDelay(last, totals[last] - middle, middle, phase, _place(views, last, phase))
+    hosts = {rank_of(view): _host(view) for view in views if rank_of(view) in own}
+    is_several = len(set(hosts.values())) > 1
+    return RankDelay(
+        rank=last,
+        late_ms=totals[last] - middle,
+        own_ms=middle,
+        phase=phase,
+        line=_place(views, last, phase),
+        host=hosts[last] if is_several else "",
+        slow_host=_slow_host(totals, hosts, last) if is_several else "",
+    )
 
 
-def facts(view: RecordingView, late: RankDelay | None) -> Iterator[Fact]:
-    """Facts `ranks.*` of the late rank; shares of the step are those of `view`."""
-    if late is None or view.window is None:
+def _host(view: RecordingView) -> str:
+    return str(view.recording.process.get("host", ""))
+
+
+def _slow_host(totals: Mapping[int, float], hosts: Mapping[int, str], last: int) -> str:
+    """The host of rank `last`, where each of its ranks, of which there are two at least, works longer than every rank
+    of other hosts, by more than the jitter of ranks."""
+    mine = [ms for rank, ms in totals.items() if hosts[rank] == hosts[last]]
+    others = [ms for rank, ms in totals.items() if hosts[rank] != hosts[last]]
+    return hosts[last] if len(mine) > 1 and min(mine) * (1 - LEAST_LATE) >= max(others) else ""
+
+
+def facts(view: RecordingView, late: RankDelay | None, num_missing: int = 0) -> Iterator[Fact]:
+    """Facts `ranks.*` of the late rank; shares of the step are those of `view`.
+
+    Where no recorded rank is late, and `num_missing` ranks left no Recording, one of these may be: nothing is stated.
+    """
+    if late is None or view.window is None or (num_missing and not late.is_noticeable):
         return
     yield Fact("ranks.slowest", RUN, late.rank)
     yield Fact("ranks.spread_ms", RUN, late.late_ms)
@@ -86,6 +118,10 @@ def facts(view: RecordingView, late: RankDelay | None) -> Iterator[Fact]:
     yield Fact("ranks.slowest_phase", RUN, late.phase.replace("_", " "))
     if late.line:
         yield Fact("ranks.slowest_line", RUN, late.line)
+    if late.host:
+        yield Fact("ranks.slowest_host", RUN, late.host)
+    if late.slow_host:
+        yield Fact("ranks.slow_host", RUN, late.slow_host)
 
 
 def rows(views: Sequence[RecordingView], waits: Mapping[int, RankWaits], late: RankDelay | None) -> tuple[Rank, ...]:
@@ -126,7 +162,7 @@ def _wait_in_backward(view: RecordingView, late: RankDelay | None, views: Sequen
     its own backward is longer.
     """
     theirs = next((each.window for each in views if late and rank_of(each) == late.rank), None)
-    if late is None or theirs is None or view.window is None or theirs is view.window or late.share < LEAST_LATE:
+    if late is None or theirs is None or view.window is None or theirs is view.window or not late.is_noticeable:
         return 0.0
     longer_ms = (view.window.phase_ms("backward") or 0.0) - (theirs.phase_ms("backward") or 0.0)
     return max(0.0, min(late.late_ms, longer_ms))
@@ -172,6 +208,7 @@ def _row(view: RecordingView, own: Mapping[str, float], waits: RankWaits | None,
         batch_tokens=_mean([batch.tokens for batch in train_batches(view)]),
         batch_useful_tokens=_mean([batch.useful_tokens for batch in train_batches(view)]),
         late=LateRank(late.late_ms, late.phase, late.line) if rank == late.rank else None,
+        host=_host(view),
     )
 
 

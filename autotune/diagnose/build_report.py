@@ -62,6 +62,8 @@ def build_report(
         price_per_hour=price,
         coverage=coverage(evaluation, evidence, known.run),
         ranks=derived.ranks,
+        hosts=derived.hosts,
+        missing_ranks=derived.missing_ranks,
         collectives=derived.collectives,
         devices=derived.devices,
         detail=replace(derived.detail, workers=worker_curve.predicted(derived.detail.workers, evidence)),

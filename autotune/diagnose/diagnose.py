@@ -13,21 +13,24 @@ import os
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from msgspec import Struct, field
 from msgspec.structs import replace
 
 from autotune import collect, machine, requirements
-from autotune.collect import artefacts, lock, progress, stale_runs
+from autotune.collect import artefacts, jobs, lock, progress, stale_runs
 from autotune.diagnose import (
     attachments,
     construction,
     disk_facts,
     manifest,
     missing_package,
+    of_job,
     outcome,
     outlook,
     patch_diff,
+    summaries,
     write_patch,
 )
 from autotune.diagnose.build_report import build_report
@@ -45,6 +48,9 @@ from autotune.model.report import Report
 from autotune.model.rule import Rule
 from autotune.model.scanned import Bundle
 from autotune.scan.command import files_outside, project_pins, scan_command
+
+if TYPE_CHECKING:
+    from autotune.collect.allocation import Allocation
 
 Show = Callable[[progress.Status], None]
 
@@ -64,6 +70,9 @@ class DiagnoseOptions(Struct, frozen=True):
     stdout: int | None = None
     asked: outlook.OutlookRequest = outlook.NOTHING
 
+    job: Path | None = None
+    """The folder in which the autotunes of all nodes leave what they record; None for that of the scheduler's job."""
+
 
 def diagnose(
     options: DiagnoseOptions,
@@ -72,8 +81,11 @@ def diagnose(
     cwd: Path,
     environ: Mapping[str, str] = os.environ,
     publish: Callable[[Report], None] = lambda report: None,
+    there: Allocation | None = None,
 ) -> Report:
     """Measure a command and say what its steps are made of; `publish` gets the Report as soon as it is known.
+
+    With `there` it is measured in that job of a scheduler, and the report is on that machine.
 
     With `keep_going` that is while training goes on: this returns when it has ended. Raises UsageError and BusyError
     before anything was started, ScriptError when there was nothing to measure, or when the command failed afterwards.
@@ -86,7 +98,7 @@ def diagnose(
         published.append(_report(measured, options, rules, cwd, environ))
         publish(published[-1])
 
-    measured = _measure(options, show, cwd, environ, report)
+    measured = _measure(options, show, cwd, environ, report, there)
     if not published:
         report(measured)
     elif measured.collected.exit_code:
@@ -115,6 +127,14 @@ def _report(
     known = _manifest_data(measured, bundle, versions, options, cwd, environ)
     collect.write_manifest(measured.collected, manifest.to_json(known))
     _refuse_failed(measured, known, options, cwd, environ)
+    wall_s = measured.collected.wall_s
+    joined = of_job.join(measured.folder, recordings, wall_s, root=root, named=options.job, environ=environ)
+    recordings, known = joined.recordings, _of_job(known, joined)
+    collect.write_manifest(measured.collected, manifest.to_json(known))
+    if joined.is_part:  # `apply` and `report last` mean the report on the whole job
+        part = build_report(recordings, known, rules, options.price, lambda name: str(measured.folder / name))
+        summaries.save(part, measured.folder, wall_s)
+        return part
     artefacts.mark_last(measured.folder, cwd)
     command = commands.StoredCommand(measured.folder.name, options.words, cwd, options.python)
     commands.store(measured.folder, command, known.run.command)
@@ -123,7 +143,16 @@ def _report(
     target = construction.PatchTarget(root, measured.folder, cwd, environ)
     report = replace(report, patch=write_patch.write(report, bundle, releases, target))
     report = replace(report, diff=patch_diff.stored(measured.folder))
-    return finish(report, recordings, options.asked, root)
+    report = finish(report, recordings, options.asked, root)
+    summaries.save(report, measured.folder, wall_s)
+    return report
+
+
+def _of_job(known: ManifestData, joined: of_job.JoinedJob) -> ManifestData:
+    run = known.run
+    notes = (*run.notes, joined.note) if joined.note else run.notes
+    num = len(joined.recordings)
+    return replace(known, run=replace(run, notes=notes, job=joined.folder, is_part=joined.is_part, num_processes=num))
 
 
 def load(
@@ -133,7 +162,8 @@ def load(
     price: float | None = None,
     asked: outlook.OutlookRequest = outlook.NOTHING,
 ) -> Report:
-    """The Report of a stored run, or of one Recording made elsewhere; of a search it is that of its diagnosis.
+    """The Report of a stored run, of the folder of a job, or of one Recording made elsewhere; of a search it is that of
+    its diagnosis.
 
     Raises UsageError when there is none.
     """
@@ -143,9 +173,11 @@ def load(
     recordings = collect.load(path)
     if not recordings:
         raise UsageError("this run has no Recording: its script reached no step", where=str(path))
-    file = path / artefacts.MANIFEST if path.is_dir() else None
+    file = jobs.manifest_file(path) if path.is_dir() else None
     row = artefacts.read_json(file) if file is not None and file.exists() else {}
     known = manifest.from_json(row, recordings, path)
+    if path.is_dir():  # of a job, more parts may have come
+        known = replace(known, run=replace(known.run, num_processes=len(recordings)))
     try:
         report = build_report(recordings, known, load_rules(), price, attachments.written_scripts(path))
     except EvidenceError as error:
@@ -175,6 +207,7 @@ def _measure(
     cwd: Path,
     environ: Mapping[str, str],
     on_left: Callable[[Measurement], None],
+    there: Allocation | None,
 ) -> Measurement:
     """The measurement; `on_left` gets it earlier where training goes on, when others may measure again."""
     python, why = machine.find_python(options.words, options.python, environ, cwd)
@@ -182,12 +215,14 @@ def _measure(
     root = artefacts.command_root(cwd, command.script)
     stale_runs.remove_leftovers(root)
     with ExitStack() as alone:
-        if options.lock:
-            alone.enter_context(lock.one_measurement(invoked(options.words, cwd).title))
-        facts = machine.facts({}, environ=environ)
+        if options.lock and there is None:
+            job = jobs.shared_by(options.job, environ)
+            alone.enter_context(lock.one_measurement(invoked(options.words, cwd).title, job=job))
+        facts = machine.facts({}, environ=environ) if there is None else there.machine(show)
         folder = artefacts.new_run(root)
 
         def measured(collected: collect.Collected) -> Measurement:
+            collected = of_job.without_parts(collected, options.job)
             interpreter = outcome.interpreter(collected, python, why)
             return Measurement(root, folder, collected, facts, *interpreter, script=command.script)
 
@@ -196,6 +231,13 @@ def _measure(
             on_left(measured(collected))
 
         show(progress.Status())
+        if there is not None:
+            title = invoked(options.words, cwd).title
+            return measured(
+                there.collect(
+                    options.request, command, folder, cwd=cwd, environ=environ, show=show, title=title, protected=root
+                )
+            )
         return measured(
             collect.collect(
                 options.request,

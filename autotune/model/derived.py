@@ -16,6 +16,8 @@ class Derived(Struct, frozen=True):
     settings: tuple[Setting, ...]
     step: Step | None
     ranks: tuple[Rank, ...] = ()
+    hosts: tuple[str, ...] = ()
+    missing_ranks: tuple[int, ...] = ()
     collectives: tuple[Collective, ...] = ()
     startup: tuple[StartUpPart, ...] = ()
     devices: tuple[DeviceProfile, ...] = ()

@@ -6,7 +6,7 @@ Times are integer nanoseconds of CLOCK_MONOTONIC, the same clock in all processe
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any, Literal, get_args
 
 from msgspec import Struct, convert
@@ -408,6 +408,13 @@ class Recording(Struct, frozen=True, forbid_unknown_fields=True):
     def device_type(self) -> str | None:
         """ "cpu", "cuda" or "mps"; None before a model was seen."""
         return self.device["type"] if self.device else None
+
+
+def missing_ranks(recordings: Iterable[Recording]) -> tuple[int, ...]:
+    """Ranks of the job of which there is no Recording."""
+    processes = [one.process for one in recordings]
+    size = max((process["world_size"] for process in processes), default=0)
+    return tuple(sorted(set(range(size)) - {process["rank"] for process in processes}))
 
 
 def from_json(data: Json) -> Recording:

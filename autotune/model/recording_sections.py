@@ -33,6 +33,12 @@ class Process(TypedDict):
     local_world_size: int | None
     """None where no launcher set it."""
 
+    host: NotRequired[str]
+    """The name of its machine; not in older ones."""
+
+    elastic_id: NotRequired[str | None]
+    """The id that its job has in torchrun; None where nobody gave it one."""
+
     argv: list[str]
     executable: str
     python: list[int]

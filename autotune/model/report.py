@@ -200,7 +200,7 @@ class LateRank(Struct, frozen=True):
 
 
 class Rank(Struct, frozen=True):
-    """One rank, in ms per step of the window. None is unknown.
+    """One rank, in ms per step of the window. None is unknown. `host` is the name of its machine, "" when unknown.
 
     `own_ms` is its own work, by phase in `phases_ms`: all of it, or (`own_is`) what comes before communication, where
     its waits are not measured. `collective_ms` is what the script's collectives cost, `averaging_ms` what DDP's adds to
@@ -219,6 +219,8 @@ class Rank(Struct, frozen=True):
     batch_useful_tokens: float | None = None
     late: LateRank | None = None
     """Of the rank with the most work of its own."""
+
+    host: str = ""
 
 
 class Collective(Struct, frozen=True):
@@ -396,6 +398,12 @@ class MeasuredRun(Struct, frozen=True, forbid_unknown_fields=True):
     traces: tuple[str, ...] = ()
     """The files that it was read from, and nothing was run."""
 
+    job: str = ""
+    """The folder in which several autotunes left what they recorded of one job; "" where one recorded all of it."""
+
+    is_part: bool = False
+    """Another autotune, that of rank 0, reports on the whole job."""
+
     notes: tuple[str, ...] = ()
 
 
@@ -453,11 +461,17 @@ class Report(Struct, frozen=True):
     ranks: tuple[Rank, ...] = ()
     """Each measured rank; nothing of one alone."""
 
+    hosts: tuple[str, ...] = ()
+    """Names of the machines that the recorded ranks ran on; empty where older Recordings do not tell."""
+
+    missing_ranks: tuple[int, ...] = ()
+    """Ranks of the job of which there is no Recording: nothing is known of them."""
+
     collectives: tuple[Collective, ...] = ()
     """The lines of rank 0 that call collectives, that with the most time first; nothing of one alone."""
 
     devices: tuple[DeviceProfile, ...] = ()
-    """Of each rank whose device was profiled, by rank."""
+    """Of ranks whose device was profiled, by rank; of more than 16, of the first ones and the late one."""
 
     detail: WindowDetail = field(default_factory=WindowDetail)
     """Of the first rank."""

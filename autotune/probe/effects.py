@@ -6,6 +6,7 @@ report()           {"blocked", "not_isolated"} of this process so far
 
 from __future__ import annotations
 
+import posix
 import sys
 
 from .isolate import commands, hub, network, trackers
@@ -18,6 +19,8 @@ if TYPE_CHECKING:
     from .shapes import AfterImport, IsolateSettings, OnImport, Row
 
 KERNEL = "kernel"
+PLACE, OUTSIDE = "mount-namespace", "outside-"
+"""Files of the run folder: which mounts hold the writes, and the notes of processes that these do not reach."""
 
 _installed: list[Isolated] = []
 """What was blocked and named in this process."""
@@ -28,13 +31,42 @@ def install(settings: IsolateSettings) -> dict[str, list[OnImport]]:
     patches, isolated = Patches(), Isolated(settings["run_dir"])
     world: World | None = None
     of_files: list[AfterImport] = []
-    if settings["layer"] == KERNEL:
+    if settings["layer"] == KERNEL and _is_inside(settings["run_dir"]):
         _install_beside_the_kernel(settings, patches, isolated)
     else:
         world, of_files = _install_hooks(settings, patches, isolated)
     _installed.append(isolated)
     others = [module.callbacks(patches, isolated) for module in (network, trackers, hub)]
     return _merged([*of_files, *others, commands.callbacks(world, patches, isolated)])
+
+
+def _is_inside(run_dir: str) -> bool:
+    """Whether the mounts that hold the writes are those of this process: srun and its like ask a daemon to start it,
+    on this machine or another one, where they are not. Then hooks hold them, and a note says so."""
+    try:
+        first, namespace = _text(f"{run_dir}/{PLACE}").split(" ", 1)
+        if posix.readlink("/proc/self/ns/mnt") == namespace or _is_below(int(first)):
+            return True
+    except (OSError, ValueError):
+        pass
+    descriptor = posix.open(f"{run_dir}/{OUTSIDE}{posix.getpid()}", posix.O_CREAT | posix.O_WRONLY, 0o644)
+    posix.close(descriptor)
+    return False
+
+
+def _is_below(pid: int) -> bool:
+    """Whether a process is above this one; a container in between may have mounts of its own above ours."""
+    mine = posix.getpid()
+    while mine > 1:
+        if mine == pid:
+            return True
+        mine = int(_text(f"/proc/{mine}/stat").rpartition(")")[2].split()[1])
+    return False
+
+
+def _text(path: str) -> str:
+    with open(path, encoding="utf-8", errors="replace") as file:
+        return file.read()
 
 
 def _install_hooks(settings: IsolateSettings, patches: Patches, isolated: Isolated) -> tuple[World, list[AfterImport]]:

@@ -6,10 +6,21 @@ import os
 import sys
 from posix import uname
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
 LOCAL_SIZES = ("LOCAL_WORLD_SIZE", "LOCAL_SIZE", "OMPI_COMM_WORLD_LOCAL_SIZE", "MPI_LOCALNRANKS")
 """Set by torchrun and accelerate, deepspeed, Open MPI, MPICH."""
 
+SIZES = ("WORLD_SIZE",)
 LOCAL_RANKS = ("LOCAL_RANK", "OMPI_COMM_WORLD_LOCAL_RANK", "MPI_LOCALRANKID")
+JOB_SIZES = ("OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "SLURM_STEP_NUM_TASKS")
+"""Set by launchers that start the processes of all machines: mpirun of Open MPI and of MPICH, srun."""
+
+NO_ID = ("", "none")
+"""What torchrun has where nobody named the run: it is of no use to tell one run from another."""
+
 LOOPBACK = ("localhost", "127.0.0.1", "::1", "[::1]")
 
 
@@ -18,10 +29,13 @@ class Ranks:
 
     The answer of torch.distributed is kept, because scripts take it down before they end, and announced to the other
     ranks in `run_dir`: processes that the script started itself know of no number of ranks on this machine.
+    `inherited` are the variables of launchers that autotune itself was started with: these speak of autotune's
+    processes, not of those that it started.
     """
 
-    def __init__(self, run_dir: str) -> None:
+    def __init__(self, run_dir: str, inherited: Sequence[str] = ()) -> None:
         self._run_dir = run_dir
+        self._inherited = frozenset(inherited)
         self.clear()
 
     def clear(self) -> None:
@@ -61,6 +75,8 @@ class Ranks:
         said = _number(LOCAL_SIZES)
         if said is not None and (_number(("WORLD_SIZE",)) or size) == size:
             return said
+        if (tasks := _tasks_here(size)) is not None:
+            return tasks
         is_here = size == 1 or os.environ.get("MASTER_ADDR") in LOOPBACK or self.num_announced() == size
         return size if is_here else None
 
@@ -68,17 +84,30 @@ class Ranks:
     def local_rank(self) -> int | None:
         """Number of this process on this machine, None when nothing tells."""
         size, said = self.world_size, _number(LOCAL_RANKS)
+        if said is None and _tasks_here(size) is not None:
+            said = _number(("SLURM_LOCALID",))
         if said is not None and said < (self.local_world_size or size):
             return said
         return self.rank if self.local_world_size == size else None
 
     def num_leaving(self) -> int:
-        """So many processes of this job will say on this machine that they are done."""
-        return max(self.local_world_size or 1, self.num_announced())
+        """So many processes will say to the autotune that started this one that they are done.
 
-    def row(self) -> dict[str, int | None]:
-        """The four numbers as the Recording has them."""
-        return {name: getattr(self, name) for name in ("rank", "local_rank", "world_size", "local_world_size")}
+        Where a launcher above autotune made the ranks, each of them has an autotune of its own, or one that started
+        those that announced themselves. Where mpirun or srun below autotune made them, all of the job have this one.
+        """
+        size = self.world_size
+        is_below = any(_number((name,)) == size for name in JOB_SIZES if name not in self._inherited)
+        own = [name for name in LOCAL_SIZES if name not in self._inherited and _number((name,)) is not None]
+        is_above = not own and any(_number((name,)) == size for name in JOB_SIZES + SIZES if name in self._inherited)
+        least = size if is_below else 1 if is_above else self.local_world_size or 1
+        return max(least, self.num_announced())
+
+    def row(self) -> dict[str, int | str | None]:
+        """What the Recording has of them."""
+        numbers = {name: getattr(self, name) for name in ("rank", "local_rank", "world_size", "local_world_size")}
+        elastic_id = os.environ.get("TORCHELASTIC_RUN_ID", "")
+        return {**numbers, "host": uname().nodename, "elastic_id": None if elastic_id in NO_ID else elastic_id}
 
     def num_announced(self) -> int:
         """Living processes of a job of this size on this machine, by their files in the run folder."""
@@ -95,6 +124,23 @@ def _number(names: tuple[str, ...]) -> int | None:
     """The first of these variables that holds a number; None without one."""
     values = [os.environ.get(name, "") for name in names]
     return next((int(value) for value in values if value.isdecimal()), None)
+
+
+def _tasks_here(size: int) -> int | None:
+    """Tasks of a Slurm step on this node, where the step has as many tasks as the job has ranks.
+
+    SLURM_STEP_TASKS_PER_NODE is "4(x2),3": 4 on each of the first two nodes, 3 on the next one.
+    """
+    node = _number(("SLURM_NODEID",))
+    if node is None or _number(("SLURM_STEP_NUM_TASKS",)) != size:
+        return None
+    counts = []
+    for part in os.environ.get("SLURM_STEP_TASKS_PER_NODE", "").split(","):
+        tasks, _, times = part.rstrip(")").partition("(x")
+        if not tasks.isdecimal() or not (times or "1").isdecimal():
+            return None
+        counts += [int(tasks)] * int(times or "1")
+    return counts[node] if node < len(counts) else None
 
 
 def _is_alive(pid: int) -> bool:

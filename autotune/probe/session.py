@@ -66,7 +66,7 @@ class ProbeSession:
         self.graphs_at_start: int | None = None
         self.of_torch: Row | None = None
         self.setup_ns = 0
-        self.ranks = Ranks(request["run_dir"])
+        self.ranks = Ranks(request["run_dir"], request["inherited"])
         self.averaging = Averaging(self)
         self.window = StepWindow(request["window"], self)
         asked = request["fit"]

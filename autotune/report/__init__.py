@@ -53,6 +53,12 @@ RENDERERS = {
         "text": "autotune.report.text.watch",
         "json": "autotune.report.json.watch",
     },
+    "runs": {
+        "table": "autotune.report.text.runs",
+        "csv": "autotune.report.table.csv",
+        "json": "autotune.report.json.runs",
+        "prometheus": "autotune.report.table.prometheus",
+    },
     "apply": {
         "text": "autotune.report.text.apply",
     },

@@ -37,22 +37,26 @@ def confirm(trials: Trials, best: Candidate, left_s: float, announce: Callable[[
     Raises ScriptError when a run fails, UsageError when the time is too short for two pairs.
     """
     own = trials.space.current
-    runner = trials.runner({BEFORE: trials.realisation(own), AFTER: trials.realisation(best)}, AGAINST)
     began = time.monotonic()
     rehearsed = [replace(_trial_run(trials, one), side=side) for side, one in ((BEFORE, own), (AFTER, best))]
     asked = max(trials.request(trials.realisation(one)).default_steps for one in (own, best))
     planned = _planned(rehearsed, asked, left_s - (time.monotonic() - began))
     announce(planned)
-    deadline = max(began + left_s, time.monotonic() + SLACK * planned.seconds)
     candidates = {BEFORE: own, AFTER: best}
-    measured = pairs.PairRunner(runner, planned.turns)
-    starts, look = pairs.measure(
-        lambda pair: _pair(trials, measured, pair, candidates, planned),
-        len(planned.order) // 2,
-        planned.pair_s,
-        deadline,
-        lambda starts, look: summary.is_conclusive(starts, rehearsed, look),
-    )
+    # One job for all of them: machines of one kind differ by more than what is to be found.
+    with trials.workspace.job() as there:
+        if there is not None:
+            there.machine(trials.workspace.show)
+        deadline = max(began + left_s, time.monotonic() + SLACK * planned.seconds)
+        runner = trials.runner({BEFORE: trials.realisation(own), AFTER: trials.realisation(best)}, AGAINST, there)
+        measured = pairs.PairRunner(runner, planned.turns if there is None else None)
+        starts, look = pairs.measure(
+            lambda pair: _pair(trials, measured, pair, candidates, planned),
+            len(planned.order) // 2,
+            planned.pair_s,
+            deadline,
+            lambda starts, look: summary.is_conclusive(starts, rehearsed, look),
+        )
     took_s = time.monotonic() - began
     pairs.refuse_few(starts, took_s, planned.pair_s)
     made = replace(planned, order=tuple(start.side for start in starts), turns=measured.turns)

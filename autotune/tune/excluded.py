@@ -35,19 +35,21 @@ HOST_MEMORY: Takes = {
 """The same for the memory of the host, for training on any device."""
 
 Needs = Mapping[str, float]
+Peaks = Mapping[tuple[float, ...], Mapping[float, int]]
+"""The other settings that take memory -> the micro-batch -> its peak in bytes."""
 
 
 def excluded(space: Space, trials: Sequence[SearchTrial]) -> Callable[[Candidate], bool]:
     """Whether a candidate is ruled out: it needs at least as much memory as one that ran out of it, exceeds the limit
     by extrapolation from smaller micro-batches, or has a failing point."""
-    ran_out = list(_ran_out(space, trials))
-    measured = [(needs, used) for trial in trials for needs, used in _measured(space, trial)]
+    ran_out = list({tuple(needs.items()): needs for needs in _ran_out(space, trials)}.values())
+    peaks = _peaks(space, trials)
     failing = _failing(space, trials)
 
     def is_excluded(candidate: Candidate) -> bool:
         needs = _needs(space, candidate, {**MEMORY, **HOST_MEMORY})
         too_large = any(_covers(needs, other) for other in ran_out)
-        return too_large or _outgrows(space, needs, measured) or any(point in failing for point in enumerate(candidate))
+        return too_large or _outgrows(space, needs, peaks) or any(point in failing for point in enumerate(candidate))
 
     return is_excluded
 
@@ -104,21 +106,29 @@ def _needs(space: Space, candidate: Candidate, takes: Takes) -> Needs:
     return {name: of(settings[name]) if name in settings else 0.0 for name, of in takes.items()}
 
 
-def _measured(space: Space, trial: SearchTrial) -> Iterator[tuple[Needs, int]]:
-    """What a trial needed, and its peak."""
-    if trial.outcome == Outcome.COMPLETED and trial.memory_bytes is not None:
-        yield _needs(space, trial.candidate, _takes(space, trial)), trial.memory_bytes
+def _peaks(space: Space, trials: Sequence[SearchTrial]) -> Peaks:
+    """The widest peak of each micro-batch that was measured, by the other settings that take memory."""
+    found: dict[tuple[float, ...], dict[float, int]] = {}
+    for trial in trials:
+        if trial.outcome == Outcome.COMPLETED and trial.memory_bytes is not None:
+            needs = _needs(space, trial.candidate, MEMORY if space.is_on_device else {**MEMORY, **HOST_MEMORY})
+            of_size = found.setdefault(_others(space, needs), {})
+            of_size[needs[BATCH_SIZE]] = max(trial.memory_bytes, of_size.get(needs[BATCH_SIZE], 0))
+    return found
 
 
-def _outgrows(space: Space, needs: Needs, measured: Sequence[tuple[Needs, int]]) -> bool:
+def _others(space: Space, needs: Needs) -> tuple[float, ...]:
+    """Those of the settings that take memory on the device of the training, but for the micro-batch."""
+    names = MEMORY if space.is_on_device else {**MEMORY, **HOST_MEMORY}
+    return tuple(needs[name] for name in names if name != BATCH_SIZE)
+
+
+def _outgrows(space: Space, needs: Needs, every: Peaks) -> bool:
     """Whether a micro-batch is too large: extrapolates the peaks of the two largest that are smaller.
 
     They are of trials with the same values of all other settings that take memory. A peak is that of the widest batch.
     """
-    peaks: dict[float, int] = {}
-    for other, used in measured:
-        if all(needs[name] == value for name, value in other.items() if name != BATCH_SIZE):
-            peaks[other[BATCH_SIZE]] = max(used, peaks.get(other[BATCH_SIZE], 0))
+    peaks = every.get(_others(space, needs), {})
     smaller = sorted(size for size in peaks if size < needs[BATCH_SIZE])[-2:]
     if space.memory_limit_bytes is None or len(smaller) < 2:
         return False

@@ -101,7 +101,8 @@ def _rivals(
     space: Space, posterior: Posterior, trials: Sequence[SearchTrial], running: frozenset[Candidate]
 ) -> list[Candidate]:
     """The best candidates that are closer together than the noise of a trial and were measured once."""
-    mean = {one: posterior.mean_of(one) for one in completed(space, trials)}
+    means = dict(zip(posterior.candidates, posterior.mean, strict=True))
+    mean = {one: float(means[one]) for one in completed(space, trials)}
     first = max(mean.values(), default=0.0)
     near = sorted((one for one in mean if mean[one] >= first - posterior.noise), key=lambda one: -mean[one])
     measured = [one for one, _ in speeds(trials)]

@@ -8,19 +8,23 @@ none. One rule serves both: a trial that runs longer than any trial may has lost
 from __future__ import annotations
 
 import math
+import sys
 import time
+import warnings
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from datetime import datetime, timedelta
+from importlib.util import find_spec
 from pathlib import Path
+from urllib.parse import urlsplit
 
 import optuna
 from msgspec import Struct, convert, to_builtins
-from optuna.exceptions import OptunaError, UpdateFinishedTrialError
+from optuna.exceptions import ExperimentalWarning, OptunaError, UpdateFinishedTrialError
 from optuna.samplers import BaseSampler
-from optuna.storages import BaseStorage, InMemoryStorage, JournalStorage, RDBStorage
-from optuna.storages.journal import JournalFileBackend
+from optuna.storages import BaseStorage, GrpcStorageProxy, InMemoryStorage, JournalStorage, RDBStorage
+from optuna.storages.journal import JournalFileBackend, JournalFileOpenLock
 from optuna.trial import FrozenTrial, TrialState, create_trial
 from sqlalchemy.engine import make_url
 from sqlalchemy.exc import ArgumentError, IntegrityError, SQLAlchemyError
@@ -32,9 +36,16 @@ from autotune.tune.parameters import candidate, distributions, labels, params
 from autotune.tune.surrogate import Forecaster, SurrogateSampler
 
 JOURNAL = "journal:"
-"""Prefix of the path of a file of Optuna's journal; any other storage is a database URL."""
+"""Prefix of the path of a file of Optuna's journal."""
 
-FORMS = "a journal (journal:study.journal) or a database (postgresql://host/name, sqlite:///study.db)"
+GRPC = "grpc://"
+"""Prefix of the host and port of Optuna's proxy; any other storage is a database URL."""
+
+FORMS = (
+    "a journal (journal:study.journal), a database (postgresql://host/name, sqlite:///study.db) or Optuna's proxy "
+    "(grpc://host:13000)"
+)
+GRPC_PORT, GRPC_WAIT_S = 13000, 20.0
 
 RECORD, SPACE, MACHINE = "trial", "space", "machine"
 """Attributes of a trial (the SearchTrial as JSON) and of a study: the axes, and the kind of machine."""
@@ -89,6 +100,7 @@ class Study:
         self.sampler = SurrogateSampler(space, forecast, lambda study: (self.trials(), self.running()))
         self._study = _opened(storage, name, self.sampler)
         self._own: set[int] = set()
+        self._read: dict[int, SearchTrial] = {}
         self._times = Counter[Candidate]()
         with self._reached():
             known = self._study.user_attrs
@@ -167,7 +179,13 @@ class Study:
 
     def _ended(self) -> list[tuple[int, SearchTrial]]:
         every = self._study.get_trials(deepcopy=False)
-        return [(one.number, convert(one.user_attrs[RECORD], SearchTrial)) for one in every if _has_result(one)]
+        return [(one.number, self._record(one)) for one in every if _has_result(one)]
+
+    def _record(self, one: FrozenTrial) -> SearchTrial:
+        """What a trial that ended was: it stays so, and is read once."""
+        if one.number not in self._read:
+            self._read[one.number] = convert(one.user_attrs[RECORD], SearchTrial)
+        return self._read[one.number]
 
     def _times_before(self, begun: Begun) -> int:
         """How often the candidate was begun before."""
@@ -192,7 +210,7 @@ class Study:
         """Say where the storage does not answer."""
         try:
             yield
-        except (OSError, ValueError, SQLAlchemyError, OptunaError) as error:
+        except _failures() as error:
             raise UsageError(
                 f"the study does not answer: {_reason(error)}",
                 where=self._where,
@@ -206,27 +224,73 @@ def _opened(storage: str, name: str, sampler: BaseSampler) -> optuna.Study:
         return optuna.create_study(
             storage=_storage(storage), study_name=name, sampler=sampler, direction="maximize", load_if_exists=True
         )
-    except (ImportError, OSError, ValueError, RuntimeError, SQLAlchemyError, OptunaError) as error:
-        raise UsageError(
-            f"the study cannot be kept there: {_reason(error)}", where=_shown(storage), to_do=f"Name {FORMS}."
-        ) from error
+    except (ImportError, RuntimeError) as error:
+        raise _not_opened(storage, error) from error
+    except _failures() as error:
+        raise _not_opened(storage, error) from error
 
 
 def _storage(storage: str) -> BaseStorage:
     if not storage:
         return InMemoryStorage()
     if storage.startswith(JOURNAL):
-        return JournalStorage(JournalFileBackend(str(Path(storage.removeprefix(JOURNAL)).expanduser().resolve())))
+        return _journal(Path(storage.removeprefix(JOURNAL)).expanduser().resolve())
+    if storage.startswith(GRPC):
+        return _proxy(storage)
     _check(storage)
     engine = {"connect_args": {"timeout": LOCK_S}} if storage.startswith("sqlite") else {"pool_pre_ping": True}
     for tries_left in reversed(range(TRIES)):
         try:
-            return RDBStorage(storage, engine)
+            return RDBStorage(_with_driver(storage), engine)
         except SQLAlchemyError as error:
             if not tries_left or not (isinstance(error, IntegrityError) or "already exists" in str(error)):
                 raise
             time.sleep(BETWEEN_TRIES_S)
     raise AssertionError
+
+
+def _journal(file: Path) -> JournalStorage:
+    """The lock is a file that is created exclusively: atomic on NFS from version 3 on, and no link, whose target other
+    machines may have at another path, or may not have at all."""
+    return JournalStorage(JournalFileBackend(str(file), JournalFileOpenLock(str(file))))
+
+
+def _proxy(url: str) -> GrpcStorageProxy:
+    found = urlsplit(url)
+    if not found.hostname or found.path.strip("/"):
+        raise ValueError("this is not grpc://host:port")
+    with warnings.catch_warnings():  # that Optuna may change its interface is for us to know
+        warnings.simplefilter("ignore", ExperimentalWarning)
+        proxy = GrpcStorageProxy(host=found.hostname, port=found.port or GRPC_PORT)
+    proxy.wait_server_ready(timeout=GRPC_WAIT_S)
+    return proxy
+
+
+def _with_driver(url: str) -> str:
+    """A PostgreSQL URL without a driver gets the one that the extra brings, where it is there."""
+    found = make_url(url)
+    if found.drivername != "postgresql" or find_spec("psycopg") is None:
+        return url
+    return found.set(drivername="postgresql+psycopg").render_as_string(hide_password=False)
+
+
+def _failures() -> tuple[type[Exception], ...]:
+    """What a storage that does not answer raises."""
+    grpc = sys.modules.get("grpc")
+    return (OSError, ValueError, SQLAlchemyError, OptunaError, *([grpc.RpcError] if grpc is not None else []))
+
+
+def _not_opened(storage: str, error: Exception) -> UsageError:
+    """Why a storage cannot be used; where a package is missing, how to get it."""
+    extra = "grpc" if storage.startswith(GRPC) else "postgres" if storage.startswith("postgres") else ""
+    if not extra or not isinstance(error, ImportError):
+        why = f"the study cannot be kept there: {_reason(error)}"
+        return UsageError(why, where=_shown(storage), to_do=f"Name {FORMS}.")
+    return UsageError(
+        f"this storage needs a package that is not installed ({_reason(error)})",
+        where=_shown(storage),
+        to_do=f'Install it beside autotune: pip install "autotune-advisor[{extra}]"',
+    )
 
 
 def _check(url: str) -> None:
@@ -247,7 +311,9 @@ def _check(url: str) -> None:
 def _shown(storage: str) -> str:
     """The storage as an error names it: without the password of a URL."""
     try:
-        return storage if storage.startswith(JOURNAL) else make_url(storage).render_as_string(hide_password=True)
+        return (
+            storage if storage.startswith((JOURNAL, GRPC)) else make_url(storage).render_as_string(hide_password=True)
+        )
     except ArgumentError:
         return storage
 

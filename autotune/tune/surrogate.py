@@ -64,6 +64,9 @@ any other."""
 LEVEL = 10.0
 """Standard deviation of the baseline's logarithm of the speed: nothing is known of it before the first trial."""
 
+MOST_LIKELY = 256
+"""Trials by which the noise and the effects are judged, spread over all of them: the cost of that is cubic."""
+
 MAX_CANDIDATES = 2000
 """Sample of a larger space, in addition to the candidates with one change."""
 
@@ -113,13 +116,17 @@ class Surrogate(Struct, frozen=True):
 
     def posterior(self, measured: Sequence[tuple[Candidate, float]]) -> Posterior:
         """The posterior after trials: candidates and their speeds (any unit, above 0). A candidate may occur twice."""
-        rows = [self.candidates.index(candidate) for candidate, _ in measured]
+        place = {candidate: at for at, candidate in enumerate(self.candidates)}
+        rows = [place[candidate] for candidate, _ in measured]
         observed = np.log([speed for _, speed in measured])
         variance = self._variance()
         if not rows:
             return Posterior(self.candidates, np.zeros(len(variance)), np.sqrt(variance), NOISE)
         shared = self._covariance(rows)
-        noise, factor = _most_likely(observed, shared[rows])
+        every = (
+            np.arange(len(rows)) if len(rows) <= MOST_LIKELY else np.linspace(0, len(rows) - 1, MOST_LIKELY, dtype=int)
+        )
+        noise, factor = _most_likely(observed[every], shared[np.ix_(np.array(rows)[every], every)])
         cross = factor**2 * shared + LEVEL**2
         weights = np.linalg.solve(cross[rows] + noise**2 * np.eye(len(rows)), cross.T)
         reduced = factor**2 * variance + LEVEL**2 - np.einsum("ij,ji->i", cross, weights)
@@ -241,11 +248,13 @@ class SurrogateSampler(BaseSampler):
     def __init__(self, space: Space, forecast: Forecaster, known: Known) -> None:
         self._space, self._forecast, self._known = space, forecast, known
         self._surrogate = surrogate(space, forecast)
+        self._known_candidates = frozenset(self._surrogate.candidates)
 
     def surrogate(self, trials: Sequence[SearchTrial]) -> Surrogate:
         """The surrogate, of the candidates of these trials too."""
-        if any(trial.candidate not in self._surrogate.candidates for trial in trials):
+        if not self._known_candidates.issuperset(trial.candidate for trial in trials):
             self._surrogate = surrogate(self._space, self._forecast, [trial.candidate for trial in trials])
+            self._known_candidates = frozenset(self._surrogate.candidates)
         return self._surrogate
 
     def propose(self, trials: Sequence[SearchTrial], running: Collection[Candidate]) -> Proposal | None:
@@ -255,7 +264,8 @@ class SurrogateSampler(BaseSampler):
         is_open = np.array([not (one in seen or is_excluded(one)) for one in posterior.candidates])
         if not is_open.any():
             return None
-        best = max((posterior.mean_of(one) for one in completed(self._space, trials)), default=None)
+        means = dict(zip(posterior.candidates, posterior.mean, strict=True))
+        best = max((float(means[one]) for one in completed(self._space, trials)), default=None)
         if best is None:
             return Proposal(posterior.candidates[int(np.argmax(np.where(is_open, posterior.mean, -math.inf)))], 1.0)
         gain = np.where(is_open, posterior.expected_improvement(best), -math.inf)

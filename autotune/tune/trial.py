@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 
 from msgspec import Struct, field
 from msgspec.structs import replace
 
 from autotune import catalogue, collect
+from autotune.collect.allocation import Allocation
 from autotune.machine import limits
 from autotune.model.derived import Derived
 from autotune.model.evidence import RUN, Value
@@ -22,7 +24,7 @@ from autotune.tune.token_throughput import NOT_COUNTED, in_own_samples, is_rebat
 from autotune.tune.trial_outcome import GLOBAL_BATCH, End, ended
 from autotune.verify import epoch_windows
 from autotune.verify.runs import MemoryShortError, Ran, Show, SideRunner
-from autotune.verify.scratch import Mirror
+from autotune.verify.scratch import Mirror, run_folder
 from autotune.verify.sides import Sides
 from autotune.verify.thresholds import LEAST_WINDOW_STEPS, WINDOW_S
 
@@ -123,6 +125,24 @@ class Workspace(Struct, frozen=True):
 
     show: Show
 
+    launch: str | None = None
+    """The command that starts a job of the scheduler for each trial; None: trials run on this machine."""
+
+    words: tuple[str, ...] = ()
+    """The user's command, whose directives are the job's."""
+
+    @contextmanager
+    def job(self) -> Iterator[Allocation | None]:
+        """A job of the scheduler, for one trial or for all runs that are compared with one another; None for here."""
+        if self.launch is None:
+            yield None
+            return
+        with (
+            run_folder(self.root) as folder,
+            Allocation(self.launch, folder, self.words, self.cwd, self.environ) as there,
+        ):
+            yield there
+
 
 class Trials(Struct):
     """The trials of one search."""
@@ -165,14 +185,16 @@ class Trials(Struct):
         """The edits, arguments and overrides that realise `candidate`."""
         return realise(self.script, wanted(self.space, candidate))
 
-    def runner(self, sides: Mapping[str, Realisation], against: str = "") -> SideRunner:
-        """The runner of each side with its realisation."""
+    def runner(
+        self, sides: Mapping[str, Realisation], against: str = "", there: Allocation | None = None
+    ) -> SideRunner:
+        """The runner of each side with its realisation, in the job `there` or on this machine."""
         place = self.workspace
         files = {side: {**place.originals, **made.files} for side, made in sides.items()}
         words = {side: made.words for side, made in sides.items()}
         compared = Sides(against, words, {BEFORE: place.originals, **files}, sides[AFTER].changes)
-        show = _guarded(place, LEAST_FREE_SHARE * limits.memory_limit())
-        return SideRunner(place.root, place.cwd, place.environ, place.python, compared, place.mirrors, show)
+        show = place.show if there is not None else _guarded(place, LEAST_FREE_SHARE * limits.memory_limit())
+        return SideRunner(place.root, place.cwd, place.environ, place.python, compared, place.mirrors, show, there)
 
     def request(self, made: Realisation, side: str = AFTER) -> collect.Request:
         """The Request of a run with the realisation `made`, whose calls are in the mirror of the side."""
@@ -208,11 +230,13 @@ class Trials(Struct):
         if made.missing:
             why = "; ".join(f"{name} cannot be set: {reason}" for name, reason in made.missing.items())
             return None, End(Outcome.FAILED, why)
-        self.said, runner = "", self.runner({AFTER: made})
-        try:
-            ran = runner.run(AFTER, self.request(made))
-        except MemoryShortError as short:
-            return None, End(Outcome.OUT_OF_MEMORY, str(short), OutOfMemoryNote.HOST)
+        self.said = ""
+        with self.workspace.job() as there:
+            runner = self.runner({AFTER: made}, there=there)
+            try:
+                ran = runner.run(AFTER, self.request(made))
+            except MemoryShortError as short:
+                return None, End(Outcome.OUT_OF_MEMORY, str(short), OutOfMemoryNote.HOST)
         start, end = self.judged(runner, ran, made.asked, {})
         if start is not None and end.outcome is Outcome.COMPLETED:
             self.starts[candidate] = start

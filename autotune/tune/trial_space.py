@@ -31,6 +31,7 @@ def trial_space(
     *,
     cwd: Path,
     environ: Mapping[str, str],
+    launch: str | None = None,
 ) -> Iterator[Trials]:
     """What can be tried of the command `words`, whose diagnosis is `report`. The scratch copy is removed afterwards.
 
@@ -41,7 +42,9 @@ def trial_space(
     found = space(report.evidence, knobs, allow, partial(settable, script))
     originals = _originals(script, found, root)
     with scratch.mirrored(root, frozenset(originals)) as mirrors:
-        workspace = Workspace(root, cwd, fixed_hash_seed(environ), report.run.python, mirrors, originals, show)
+        workspace = Workspace(
+            root, cwd, fixed_hash_seed(environ), report.run.python, mirrors, originals, show, launch, words
+        )
         yield Trials(workspace, script, found, _baseline(report))
 
 

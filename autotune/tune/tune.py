@@ -21,11 +21,11 @@ from msgspec.structs import replace
 
 from autotune import predict
 from autotune.collect import artefacts, lock, stale_runs
+from autotune.collect.allocation import Allocation, check_launch
 from autotune.diagnose import diagnose
 from autotune.errors import ScriptError, UsageError
 from autotune.history import commands, predictions, results
 from autotune.invocation import invoked
-from autotune.machine import limits
 from autotune.machine.signals import terminate_on_signal
 from autotune.model.evidence import Value
 from autotune.model.forecast import Forecast
@@ -42,7 +42,11 @@ from autotune.tune.surrogate import Forecaster
 from autotune.tune.trial import Trials
 from autotune.tune.trial_space import trial_space
 from autotune.tune.winner import Winner, choose, suspect, taken_back
+from autotune.verify.scratch import run_folder
 from autotune.verify.summary import side_effects
+
+QUEUE_S = 86_400.0
+"""So long a launched trial may wait for its machine before others take it for dead."""
 
 
 class TuneOptions(Struct, frozen=True):
@@ -71,6 +75,9 @@ class TuneOptions(Struct, frozen=True):
     price: float | None = None
     """USD per hour of this machine."""
 
+    launch: str | None = None
+    """A command with {script} that starts each trial as a job of a scheduler; None: trials run on this machine."""
+
 
 def tune(options: TuneOptions, observer: TuneObserver, *, cwd: Path, environ: Mapping[str, str] = os.environ) -> Tuned:
     """Search the settings of the command and confirm the best. Files are changed and run in a scratch copy only.
@@ -85,11 +92,21 @@ def tune(options: TuneOptions, observer: TuneObserver, *, cwd: Path, environ: Ma
     stale_runs.remove_leftovers(root)
     if options.budget_s is not None and not options.resume:
         budget.refuse_by_last_diagnosis(options.budget_s, root, options.words, cwd)
-    with terminate_on_signal(), lock.one_measurement(called.title) if options.lock else nullcontext():
+    if options.launch is not None:
+        check_launch(options.launch)
+    is_measured_here = options.lock and options.launch is None
+    with terminate_on_signal(), lock.one_measurement(called.title) if is_measured_here else nullcontext():
         run, report = _diagnose_or_resume(options, observer, root, cwd, environ)
         probes_s = time.monotonic() - began
         with trial_space(
-            report, options.words, options.knobs, options.allow, observer.run_status, cwd=cwd, environ=environ
+            report,
+            options.words,
+            options.knobs,
+            options.allow,
+            observer.run_status,
+            cwd=cwd,
+            environ=environ,
+            launch=options.launch,
         ) as trials:
             ends_at = None if options.budget_s is None else began + options.budget_s
             tuned = _search_and_confirm(options, run, report, trials, observer, ends_at)
@@ -119,7 +136,7 @@ def _diagnose_or_resume(
         run = runs.resumed(root, options.words, asked, options.study)
         return run, diagnose.load(str(run.folder.with_name(run.diagnosed)), cwd=cwd)
     wanted = diagnose.DiagnoseOptions(options.words, python=options.python, lock=False, stdout=sys.stderr.fileno())
-    report = diagnose.diagnose(wanted, observer.run_status, cwd=cwd, environ=environ)
+    report = _diagnosed(wanted, options, observer, root, cwd, environ)
     if report.step is None:
         raise ScriptError(
             f"it does not run as it is: {report.run.error or report.run.outcome}",
@@ -130,6 +147,24 @@ def _diagnose_or_resume(
     run = replace(run, diagnosed=Path(report.run.folder).name)
     runs.save(run, ended=False)
     return run, report
+
+
+def _diagnosed(
+    wanted: diagnose.DiagnoseOptions,
+    options: TuneOptions,
+    observer: TuneObserver,
+    root: Path,
+    cwd: Path,
+    environ: Mapping[str, str],
+) -> Report:
+    """The diagnosis, made where the trials will be made."""
+    if options.launch is None:
+        return diagnose.diagnose(wanted, observer.run_status, cwd=cwd, environ=environ)
+    with (
+        run_folder(root) as folder,
+        Allocation(options.launch, folder, options.words, cwd, environ) as there,
+    ):
+        return diagnose.diagnose(wanted, observer.run_status, cwd=cwd, environ=environ, there=there)
 
 
 def _search_and_confirm(
@@ -153,7 +188,7 @@ def _search_and_confirm(
         run.storage,
         run.name,
         machine=_machine_kind(report),
-        longest_s=trials.baseline.longest_s if run.is_shared else None,
+        longest_s=_longest_s(trials, options) if run.is_shared else None,
         on_result=observer.trial_ended,
     )
     stages = Search(run, report, trials, forecast, study, observer, ends_at, options.num_trials)
@@ -166,9 +201,14 @@ def _search_and_confirm(
     return replace(tuned, side_effects=side_effects((each.escaped, each.why) for each in trials.effects))
 
 
+def _longest_s(trials: Trials, options: TuneOptions) -> float:
+    """So long a trial of another tuner may take, its time in a queue included."""
+    return trials.baseline.longest_s + (QUEUE_S if options.launch is not None else 0.0)
+
+
 def _machine_kind(report: Report) -> str:
     """Speeds of different kinds of machines cannot be compared."""
-    names = limits.cpu_name(), report.machine.get("gpu_name")
+    names = report.machine.get("cpu_name"), report.machine.get("gpu_name")
     return ", ".join(str(name) for name in names if name)
 
 

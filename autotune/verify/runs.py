@@ -14,6 +14,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from autotune import collect, derive, machine
+from autotune.collect.allocation import Allocation
 from autotune.model.derived import Derived
 from autotune.model.recording import RecordedWindow, Recording
 from autotune.model.verified import RunResult, TimeSlicing
@@ -51,6 +52,8 @@ class SideRunner(Struct, frozen=True):
     sides: Sides
     mirrors: Mapping[str, Mirror]
     show: Show
+    there: Allocation | None = None
+    """Where it runs; None for this machine."""
 
     def run(self, side: str, request: collect.Request) -> Ran:
         """Run `side` once; no RunResult when no step was measured."""
@@ -61,8 +64,11 @@ class SideRunner(Struct, frozen=True):
         """The same in a run folder that the caller keeps."""
         before, waited_s = disturbances.read(), disturbances.waited_s()
         collected = self._collected(folder, side, request, self.show, None)
+        if self.there is not None:  # what else this machine does is no matter there
+            return _ran(side, collected, (None, None), None, cpus=None)
         own_s = _own_s([collected], disturbances.waited_s() - waited_s)
-        return _ran(side, collected, disturbances.shares(before, disturbances.read(), own_s), None)
+        busy = disturbances.shares(before, disturbances.read(), own_s)
+        return _ran(side, collected, busy, None, cpus=machine.num_cpus())
 
     def in_turns(self, requests: Mapping[str, collect.Request], turns: TimeSlicing) -> dict[str, Ran] | None:
         """Run all sides of `requests` in time slices: one is paused while another runs. None when the window of one
@@ -79,7 +85,10 @@ class SideRunner(Struct, frozen=True):
         if not were_fair(every):
             return None
         busy = disturbances.shares(before, disturbances.read(), _own_s([collected for collected, _ in every], waited_s))
-        return {side: _ran(side, one, busy, paused) for side, (one, paused) in zip(requests, every, strict=True)}
+        return {
+            side: _ran(side, one, busy, paused, cpus=machine.num_cpus())
+            for side, (one, paused) in zip(requests, every, strict=True)
+        }
 
     def _paused(
         self, folder: Path, side: str, request: collect.Request, show: Show, paused: PausedGroup
@@ -102,6 +111,11 @@ class SideRunner(Struct, frozen=True):
         def shown(status: collect.Status) -> None:
             show(replace(status, where=self.with_real_paths(status.where)))
 
+        if self.there is not None:
+            return self.there.collect(
+                request, command, folder, cwd=cwd, environ=environ, show=shown, title=Path(words[0]).name,
+                stderr=folder / MESSAGES, protected=self.root,
+            )  # fmt: skip
         with Path(os.devnull).open("w") as nowhere:
             return collect.collect(
                 request, command, folder, cwd=cwd, environ=environ, show=shown, stdout=nowhere.fileno(),
@@ -160,16 +174,22 @@ def _own_s(every: Sequence[collect.Collected], waited_s: float) -> float | None:
     return max(sum(known), waited_s) if len(known) == len(every) else None
 
 
-def _ran(side: str, collected: collect.Collected, busy: Busy, paused: PausedGroup | None) -> Ran:
+def _ran(side: str, collected: collect.Collected, busy: Busy, paused: PausedGroup | None, cpus: float | None) -> Ran:
+    """`cpus` are those that it may use; None where unknown."""
     if not collected.recordings or collected.recordings[0].window is None:
         return collected, None, None
     derived = derive.derive(collected.recordings)
-    start = _result(side, collected, derived, busy, paused)
+    start = _result(side, collected, derived, busy, paused, cpus)
     return collected, start and steady_state_ms(start, collected.recordings[0]), derived
 
 
 def _result(
-    side: str, collected: collect.Collected, derived: Derived, busy: Busy, paused: PausedGroup | None
+    side: str,
+    collected: collect.Collected,
+    derived: Derived,
+    busy: Busy,
+    paused: PausedGroup | None,
+    cpus: float | None,
 ) -> RunResult | None:
     first, step, sampled = collected.recordings[0], derived.step, collected.sampled
     if step is None or first.window is None:
@@ -186,7 +206,7 @@ def _result(
         wall_s=collected.wall_s if paused is None else paused.own_s(math.inf),
         samples=step.samples_per_s * step.mean_ms / 1000 if step.samples_per_s else None,
         cpu_ms=clocks.cpu_ms(first) if is_alone else None,
-        loader_ms=clocks.loader_ms(first, machine.num_cpus()) if is_alone else None,
+        loader_ms=clocks.loader_ms(first, cpus) if is_alone else None,
         asleep_share=clocks.sleep_share(first, least) if is_alone else None,
         workers=clocks.num_workers(first),
         cpus=clocks.cpus(collected.recordings, least),

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import json
 import os
 import signal
 import subprocess
@@ -108,7 +109,7 @@ def test_only_the_user_can_read_it_and_no_argument_is_in_it(tmp_path):
     with one_measurement("mine.py", tmp_path):
         assert path(tmp_path).stat().st_mode & 0o777 == 0o600
         held = lock.json.loads(path(tmp_path).read_text())
-    assert held.keys() == {"pid", "started", "what"}
+    assert held.keys() == {"pid", "started", "what", "job"}
     assert (held["pid"], held["what"]) == (os.getpid(), "mine.py")
     assert before <= held["started"] <= time.time()
 
@@ -134,3 +135,23 @@ def test_the_temporary_folder_is_the_last_resort(tmp_path, monkeypatch):
     monkeypatch.setattr(lock.os, "access", lambda *_: False)
     monkeypatch.setattr(lock.tempfile, "tempdir", str(tmp_path))
     assert lock_folder() == tmp_path
+
+
+SHARED = HOLD.replace("[1]))", "[1]), 'slurm-7.0')")
+
+
+def test_autotunes_of_the_ranks_of_one_job_are_one_measurement(tmp_path):
+    command = [sys.executable, "-c", SHARED, str(tmp_path)]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
+        assert process.stdout.readline() == b"held\n"
+        with one_measurement("mine.py", tmp_path, "slurm-7.0"):
+            assert json.loads(path(tmp_path).read_bytes())["pid"] == process.pid
+        for job in ("", "slurm-7.1"):
+            with pytest.raises(BusyError), one_measurement("mine.py", tmp_path, job):
+                pytest.fail("the lock was given to another job")
+        process.communicate(b"\n")
+
+
+def test_jobs_that_nothing_names_are_not_the_same(tmp_path, holder):
+    with pytest.raises(BusyError), one_measurement("mine.py", tmp_path, ""):
+        pytest.fail("the lock was given twice")

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from build import facts_of, model, steps
 
 from autotune.catalogue.devices import devices
-from build import facts_of, model, steps
 
 H100 = {"type": "cuda", "name": "NVIDIA H100 80GB HBM3", "capability": "9.0", "index": 0}
 STEP_S = 0.065

@@ -5,6 +5,8 @@ from __future__ import annotations
 import pytest
 from build import Script, derive, facts, facts_of, recording, sample, steps
 
+from autotune.derive import assemble
+from autotune.derive.rank_waits import rank_of
 from autotune.model.derived import Derived
 from autotune.model.recording import Recording
 
@@ -95,3 +97,50 @@ def test_jitter_is_no_wait(fetch: int, backward: int, waits: bool):
     """Both limits are DD006's: a tenth of the late one's work, and 3 % of the step."""
     derived = derive([rank(0, 2, works(backward=backward)), rank(1, 2, works(fetch=fetch))])
     assert (breakdown(derived)["rank_wait"] is not None) is waits
+
+
+def on(host: str, number: int, of: int, script: Script, **changes: object) -> Recording:
+    process = {"rank": number, "world_size": of, "local_world_size": of, "host": host}
+    return recording(script, process=process, **changes)
+
+
+def test_the_late_rank_is_named_with_its_host_where_there_are_several():
+    found = derive([on("a", 0, 2, works(backward=60)), on("b", 1, 2, works(fetch=40))])
+    assert facts(found)["ranks.slowest_host"] == "b"
+    assert found.hosts == ("a", "b") and [rank.host for rank in found.ranks] == ["a", "b"]
+    assert "ranks.slow_host" not in facts(found)  # one rank of each: it may be the rank as well as the host
+
+
+def test_one_host_is_not_named():
+    found = facts(derive([on("a", 0, 2, works(backward=60)), on("a", 1, 2, works(fetch=40))]))
+    assert found["ranks.slowest"] == 1 and "ranks.slowest_host" not in found
+
+
+@pytest.mark.parametrize(("third", "expected"), [(38, "b"), (10, None)])
+def test_a_host_is_slow_where_each_of_its_ranks_is_slower_than_all_others(third, expected):
+    ranks = [on("a", 0, 4, works(backward=60)), on("a", 1, 4, works(backward=60))]
+    ranks += [on("b", 2, 4, works(fetch=40)), on("b", 3, 4, works(fetch=third))]
+    found = facts(derive(ranks))
+    assert (found["ranks.slowest"], found.get("ranks.slow_host")) == (2, expected)
+
+
+def test_where_ranks_are_missing_the_others_being_even_tells_nothing():
+    """The missing one may be the late one: the rules that ask are skipped, not passed."""
+    even = derive([rank(0, 3, works()), rank(1, 3, works())])
+    assert even.missing_ranks == (2,)
+    assert not [name for name in facts(even) if name.startswith("ranks.s")]
+
+
+def test_where_ranks_are_missing_a_late_one_is_told():
+    found = facts(derive([rank(0, 3, works(backward=60)), rank(1, 3, works(fetch=40))]))
+    assert (found["ranks.slowest"], found["ranks.spread_share"]) == (1, 0.5)
+
+
+def test_of_many_ranks_the_devices_of_the_first_ones_and_of_the_late_one_are_profiled(monkeypatch):
+    looked = []
+    monkeypatch.setattr(assemble.device_profile, "profile", lambda view: looked.append(rank_of(view)))
+    derive([rank(number, 40, works(fetch=40 if number == 30 else 10)) for number in range(40)])
+    assert sorted(set(looked)) == [*range(15), 30]
+    looked.clear()
+    derive([rank(number, 3, works()) for number in range(3)])
+    assert sorted(set(looked)) == [0, 1, 2]

@@ -671,6 +671,10 @@ def everything():
     # Ranks wait only where one is late.
     waits = recording(steps(3, backward=60), process=process | {"rank": 0})
     late = recording(steps(3, fetch=40), process=process | {"rank": 1}, samples=(sample("fetch", 40),))
+    # A host is slow where all of its ranks are.
+    four = {"world_size": 4, "local_world_size": 2}
+    quick = [recording(steps(3, backward=60), process=four | {"rank": rank, "host": "a"}) for rank in (0, 1)]
+    slow = [recording(steps(3, fetch=40), process=four | {"rank": rank, "host": "b"}) for rank in (2, 3)]
     exchanges = [_exchanging(rank, process) for rank in (0, 1)]
     by_lightning = recording(
         frameworks={"lightning": entry("Trainer", "lightning", reload_dataloaders_every_n_epochs=0, profiler="none")}
@@ -680,6 +684,7 @@ def everything():
         derive(both, 8.0, 64 * GB),
         *(derive([one]) for one in others),
         derive([waits, late]),
+        derive([*quick, *slow]),
         derive(exchanges),
         derive([grows()], 8.0),
     ]

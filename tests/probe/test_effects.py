@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 
@@ -24,18 +25,38 @@ OF_KERNEL = {"overlay.across_devices"}
     ("layer", "needed", "others"), [("kernel", OF_KERNEL, OF_HOOKS), ("hooks", OF_HOOKS, OF_KERNEL)]
 )
 def test_a_layer_imports_its_own_files_alone(tmp_path, layer, needed, others):
+    (tmp_path / "mount-namespace").write_text(f"1 {os.readlink('/proc/self/ns/mnt')}")
+    loaded = installed(tmp_path, layer)
+    assert needed <= loaded
+    assert not others & loaded
+    assert not list(tmp_path.glob("outside-*"))
+
+
+def installed(run_dir, layer):
+    """The modules of the probe that a process loads."""
     settings = {
         "layer": layer,
         "protected": [],
         "exempt": ["/"],
         "run_id": "1",
-        "run_dir": str(tmp_path),
+        "run_dir": str(run_dir),
         "mount_points": ["/"],
     }
     done = subprocess.run(
         [sys.executable, "-c", LOADED, json.dumps(settings)], capture_output=True, text=True, timeout=60
     )
     assert done.returncode == 0, done.stderr
-    loaded = set(json.loads(done.stdout))
-    assert needed <= loaded
-    assert not others & loaded
+    return set(json.loads(done.stdout))
+
+
+@pytest.mark.parametrize("place", ["999999999 mnt:[1]", "", None])
+def test_what_a_daemon_started_outside_of_the_mounts_is_held_by_hooks_and_noted(tmp_path, place):
+    if place is not None:
+        (tmp_path / "mount-namespace").write_text(place)
+    assert installed(tmp_path, "kernel") >= OF_HOOKS
+    assert len(list(tmp_path.glob("outside-*"))) == 1
+
+
+def test_what_is_below_the_first_process_has_its_mounts_whatever_is_above_them(tmp_path):
+    (tmp_path / "mount-namespace").write_text(f"{os.getpid()} mnt:[1]")
+    assert not OF_HOOKS & installed(tmp_path, "kernel")

@@ -10,7 +10,8 @@ import torch
 from autotune.probe import ranks
 from autotune.probe.ranks import Ranks
 
-NAMES = ("RANK", "WORLD_SIZE", "MASTER_ADDR", *ranks.LOCAL_SIZES, *ranks.LOCAL_RANKS)
+NAMES = ("RANK", "WORLD_SIZE", "MASTER_ADDR", *ranks.LOCAL_SIZES, *ranks.LOCAL_RANKS, *ranks.JOB_SIZES)
+NAMES = (*NAMES, "SLURM_NODEID", "SLURM_STEP_TASKS_PER_NODE", "SLURM_LOCALID")
 
 
 @pytest.fixture
@@ -40,7 +41,8 @@ def group(monkeypatch):
 
 
 def told(one):
-    return tuple(one.row().values())
+    row = one.row()
+    return tuple(row[name] for name in ("rank", "local_rank", "world_size", "local_world_size"))
 
 
 TORCHRUN = {"RANK": "5", "LOCAL_RANK": "1", "WORLD_SIZE": "8", "LOCAL_WORLD_SIZE": "4"}
@@ -90,3 +92,53 @@ def test_ranks_that_announced_themselves_here_are_counted_while_they_live(tmp_pa
     assert (one.local_world_size, one.num_leaving()) == (None, 1)
     (tmp_path / f"{prefix}-2-{os.getppid()}").touch()
     assert (one.local_world_size, one.local_rank, one.num_leaving()) == (2, 0, 2)
+
+
+SRUN = {"SLURM_STEP_NUM_TASKS": "4", "SLURM_NODEID": "1", "SLURM_STEP_TASKS_PER_NODE": "2(x2)", "SLURM_LOCALID": "1"}
+
+
+@pytest.mark.parametrize(
+    ("changes", "expected"),
+    [
+        ({}, (3, 1, 4, 2)),
+        ({"SLURM_STEP_TASKS_PER_NODE": "3,1", "SLURM_LOCALID": "0"}, (3, 0, 4, 1)),
+        ({"SLURM_STEP_TASKS_PER_NODE": "many"}, (3, None, 4, None)),
+        ({"SLURM_NODEID": "7"}, (3, None, 4, None)),
+        ({"SLURM_STEP_NUM_TASKS": "2"}, (3, None, 4, None)),
+    ],
+)
+def test_the_tasks_of_a_slurm_step(tmp_path, environ, group, changes, expected):
+    environ(**{**SRUN, **changes})
+    group(3, 4)
+    assert told(Ranks(str(tmp_path))) == expected
+
+
+TORCHRUN_OF_4 = {"RANK": "1", "WORLD_SIZE": "4", "LOCAL_RANK": "1", "LOCAL_WORLD_SIZE": "2"}
+MPIRUN_OF_4 = {"OMPI_COMM_WORLD_SIZE": "4", "OMPI_COMM_WORLD_LOCAL_SIZE": "2", "OMPI_COMM_WORLD_LOCAL_RANK": "1"}
+
+
+@pytest.mark.parametrize(
+    ("variables", "inherited", "expected"),
+    [
+        (TORCHRUN_OF_4, (), 2),  # autotune -- torchrun, on each of two nodes
+        ({**TORCHRUN_OF_4, **SRUN, "SLURM_STEP_NUM_TASKS": "2"}, tuple(SRUN), 2),  # srun autotune -- torchrun
+        ({**TORCHRUN_OF_4, **SRUN}, tuple(SRUN), 2),  # the same, where a node has as many tasks as the job has ranks
+        (TORCHRUN_OF_4, tuple(TORCHRUN_OF_4), 1),  # torchrun --no-python autotune
+        (SRUN, tuple(SRUN), 1),  # srun autotune, once for each rank
+        (MPIRUN_OF_4, tuple(MPIRUN_OF_4), 1),  # mpirun autotune
+        (MPIRUN_OF_4, (), 4),  # autotune -- mpirun: the ranks of all machines have this autotune
+        (SRUN, (), 4),  # autotune -- srun
+    ],
+)
+def test_how_many_say_that_they_leave(tmp_path, environ, group, variables, inherited, expected):
+    environ(**variables)
+    group(1, 4)
+    assert Ranks(str(tmp_path), inherited).num_leaving() == expected
+
+
+def test_the_host_and_torchruns_id_are_recorded(tmp_path, environ, group, monkeypatch):
+    environ()
+    for name, expected in (("none", None), ("", None), ("a7", "a7")):
+        monkeypatch.setenv("TORCHELASTIC_RUN_ID", name)
+        row = Ranks(str(tmp_path)).row()
+        assert (row["host"], row["elastic_id"]) == (os.uname().nodename, expected)

@@ -13,6 +13,7 @@ import check_builders
 import pytest
 import report_cases
 from fitted_builders import card, fitted
+from job_builders import found, unknown
 from msgspec import Struct
 from msgspec.structs import replace
 from report_builders import report, run
@@ -25,6 +26,7 @@ from autotune.explain.rules import find_rule, list_rules
 from autotune.model.applied import ApplyPlan, Undone, UndoneFile
 from autotune.model.explanation import Explanation
 from autotune.model.finding import Gain
+from autotune.model.job import FoundJobs
 from autotune.model.tuned import Space
 from autotune.model.verified import Estimate, LossComparison, LossVerdict, Memory, Verdict
 from autotune.report import RENDERERS, formats, render
@@ -76,6 +78,11 @@ RESULTS: dict[str, dict[str, Callable[[], Any]]] = {
         "skipped": lambda: fitted(cards=(card(step_ms=None),)),
         "full": fitted,
     },
+    "runs": {
+        "empty": lambda: FoundJobs(()),
+        "skipped": lambda: found(unknown()),
+        "full": found,
+    },
     "apply": {
         "empty": lambda: PLAN,
         "skipped": lambda: replace(PLAN, left=((CHANGE, "not selected"),)),
@@ -115,6 +122,7 @@ PRINTS = {
     "tune": "num_workers",
     "verify": "num_workers",
     "fit": "a100-80",
+    "runs": "DL001",
     "apply": "+workers = 4",
     "undo": "train.py no longer has the patch",
     "explain": "loader.num_workers",

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import socket
 import subprocess
 import sys
 import textwrap
@@ -292,3 +293,117 @@ def test_many_tuners_lose_no_trial_and_try_nothing_twice(any_storage) -> None:
     assert sorted({one.candidate for one in opened(any_storage).trials()}) == every
     if any_storage.startswith(JOURNAL):  # Optuna's queue in SQLite may give one trial to two
         assert sorted(begun_by_all) == every
+
+
+def test_a_journal_needs_no_link_of_the_file_system(storage, monkeypatch) -> None:
+    """Nodes may mount its folder at different places, where the target of a link is not there."""
+
+    def refused(*given):
+        raise OSError(95, "Operation not supported")
+
+    monkeypatch.setattr("os.symlink", refused)
+    tried(opened(storage), (1, 0))
+    assert len(opened(storage).trials()) == 1
+
+
+@pytest.mark.parametrize(
+    ("url", "has_driver", "expected"),
+    [
+        ("postgresql://me:pw@host/db", True, "postgresql+psycopg://me:pw@host/db"),
+        ("postgresql://host/db", False, "postgresql://host/db"),
+        ("postgresql+psycopg2://host/db", True, "postgresql+psycopg2://host/db"),
+        ("mysql://host/db", True, "mysql://host/db"),
+    ],
+)
+def test_postgresql_gets_the_driver_of_the_extra(monkeypatch, url, has_driver, expected) -> None:
+    monkeypatch.setattr(module, "find_spec", lambda name: object() if has_driver else None)
+    assert module._with_driver(url) == expected
+
+
+@pytest.mark.parametrize(
+    ("storage", "package", "extra"),
+    [("grpc://host:13000", "grpc", "grpc"), ("postgresql://host/db", "psycopg", "postgres")],
+)
+def test_a_package_that_is_missing_is_named_with_its_extra(monkeypatch, storage, package, extra) -> None:
+    def missing(*given, **more):
+        raise ImportError(f"No module named '{package}'")
+
+    monkeypatch.setattr(module, "GrpcStorageProxy", missing)
+    monkeypatch.setattr(module, "RDBStorage", missing)
+    with pytest.raises(UsageError, match=package) as raised:
+        opened(storage)
+    assert f'pip install "autotune-advisor[{extra}]"' in raised.value.to_do
+
+
+@pytest.mark.parametrize("storage", ["grpc://", "grpc://host:many", "grpc://host/path"])
+def test_an_address_of_a_proxy_that_is_none(storage) -> None:
+    with pytest.raises(UsageError, match="the study cannot be kept there") as raised:
+        opened(storage)
+    assert raised.value.where == storage
+
+
+MANY = Space((Axis("many", "run", tuple({"x.many": value} for value in range(40)), 0),), memory_limit_bytes=100)
+TUNER = """
+import sys, time
+from autotune.model.tuned import Axis, Space, SearchTrial, Outcome
+from autotune.tune.study import Study
+
+space = {space!r}
+study = Study(space, lambda settings: None, {storage!r}, longest_s=3.0)
+print("opened", flush=True)
+while len(trials := study.trials()) < 40:
+    proposal = study.sampler.propose(trials, study.running())
+    if proposal is None:
+        time.sleep(0.2)
+        continue
+    with study.attempt(proposal.candidate) as begun:
+        if begun is not None:
+            time.sleep(0.05)
+            result = SearchTrial(begun.number, begun.candidate, Outcome.COMPLETED, 0.1, samples_per_s=5.0)
+            study.tell(begun, result)
+            print(*begun.candidate, flush=True)
+"""
+
+
+def test_tuners_that_are_killed_at_any_moment_lose_nothing_that_ended_and_others_go_on(storage) -> None:
+    """Four processes on one journal, of which two are killed without a warning."""
+    code = TUNER.format(space=MANY, storage=storage)
+    tuners = [subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True) for _ in range(4)]
+    for one in tuners:
+        assert one.stdout.readline() == "opened\n"
+    told = [(one, one.stdout.readline()) for one in tuners[:2]]  # each has ended a trial
+    for one, _ in told:
+        one.kill()
+    outputs = [one.communicate(timeout=120)[0] for one in tuners]
+    assert [one.returncode for one in tuners] == [-9, -9, 0, 0]
+    said = [line for _, line in told] + [line for out in outputs for line in out.splitlines(keepends=True)]
+    ended = [trial.candidate for trial in opened(storage, MANY).trials()]
+    assert {(int(line),) for line in said} <= set(ended) == {(value,) for value in range(40)}
+    assert len(ended) == len(set(ended))
+
+
+PROXY = """
+import sys
+from optuna.storages import JournalStorage, run_grpc_proxy_server
+from optuna.storages.journal import JournalFileBackend
+run_grpc_proxy_server(JournalStorage(JournalFileBackend(sys.argv[1])), host="127.0.0.1", port=int(sys.argv[2]))
+"""
+
+
+def test_tuners_share_a_study_through_optunas_proxy(tmp_path) -> None:
+    pytest.importorskip("grpc", reason="the extra [grpc] is not installed")
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    server = subprocess.Popen([sys.executable, "-c", PROXY, str(tmp_path / "study.journal"), str(port)])
+    try:
+        one, other = (opened(f"grpc://127.0.0.1:{port}", longest_s=60.0) for _ in range(2))
+        trial = tried(one, (1, 0))
+        assert other.trials() == (trial,)
+        with one.attempt((2, 0)) as begun, other.attempt((2, 0)) as same:
+            assert begun is not None and same is None
+    finally:
+        server.kill()
+        server.wait()
+    with pytest.raises(UsageError, match="the study does not answer"):
+        other.trials()

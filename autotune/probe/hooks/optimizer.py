@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import functools
+import os
+import sys
 import types
 import weakref
 
@@ -11,10 +13,18 @@ from ..recorder import timed
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from types import FrameType
     from typing import Any
 
     from ..session import ProbeSession
     from ..shapes import CallSite, Function
+
+BY_GROUPS = os.path.join("deepspeed", "runtime")
+"""DeepSpeed's ZeRO steps the optimizer once for each group of parameters (stage_1_and_2.py: `_optimizer_step`;
+stage3.py: once for each sub-group), and once when it makes its states: together they are one update, or none."""
+
+MOST_BETWEEN = 4
+"""Frames between such a caller and the step: the wrapper of a learning-rate scheduler, a GradScaler."""
 
 FUNCTIONS = (types.FunctionType, types.MethodType, functools.partial)
 
@@ -63,6 +73,7 @@ class _Steps:
     def __init__(self, session: ProbeSession) -> None:
         self._session = session
         self._first: weakref.ref[Any] | None = None
+        self._backwards = 0
 
     def wrapping(self, profile_hook_step: Function) -> Function:
         """torch's wrapper around an optimizer's step, with ours around it."""
@@ -99,7 +110,7 @@ class _Steps:
             finally:
                 recorder.leave("optimizer", start, ref)
                 since = clock.now()
-                if self._is_first(optimizer):
+                if self._is_first(optimizer) and not self._is_counted():
                     self._session.on_first_optimizer_step()
                 recorder.own_since(since)
 
@@ -113,6 +124,12 @@ class _Steps:
         rows = self._session.optimizers
         return next((row["id"] for row in rows if row["object"]() is optimizer), -1)
 
+    def _is_counted(self) -> bool:
+        """Whether this is one more group of an update that was counted: of a caller that steps group by group, and
+        without a backward since the last count."""
+        before, self._backwards = self._backwards, self._session.recorder.num_backwards
+        return before == self._backwards and _is_by_groups(sys._getframe(2))
+
     def _is_first(self, optimizer: Any) -> bool:
         """The first optimizer that steps is the one whose steps are counted; a new one takes over when it died."""
         first = self._first() if self._first is not None else None
@@ -120,6 +137,16 @@ class _Steps:
             self._first = weakref.ref(optimizer)
             return True
         return first is optimizer
+
+
+def _is_by_groups(frame: FrameType | None) -> bool:
+    for _ in range(MOST_BETWEEN):
+        if frame is None:
+            return False
+        if BY_GROUPS in frame.f_code.co_filename:
+            return True
+        frame = frame.f_back
+    return False
 
 
 def _noted_scaler_step(session: ProbeSession, step: Function) -> Function:

@@ -52,6 +52,8 @@ def document(report: Report) -> doc.ReportDocument:
         "verdict": _verdict(report),
         "step": _step(step) if step else None,
         "ranks": [_rank(each) for each in report.ranks],
+        "hosts": list(report.hosts),
+        "missing_ranks": list(report.missing_ranks),
         "collectives": [_collective(each) for each in report.collectives],
         "devices": [_device(each) for each in report.devices],
         "facts": _facts(report.evidence),
@@ -187,6 +189,7 @@ def _rank(rank: Rank) -> doc.Rank:
         "batch_tokens": rank.batch_tokens,
         "batch_useful_tokens": rank.batch_useful_tokens,
         "late": {"ms": late.ms, "phase": late.phase, "line": late.line or None} if late else None,
+        "host": rank.host or None,
     }
 
 
@@ -291,6 +294,8 @@ def _run(run: RunSummary, price_per_hour: float | None) -> doc.Run:
         "is_compared": run.is_compared,
         "ended": list(run.ended),
         "traces": list(run.traces),
+        "job": run.job or None,
+        "is_part": run.is_part,
         "notes": list(run.notes),
         "price_per_hour": price_per_hour,
     }

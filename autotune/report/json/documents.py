@@ -284,6 +284,9 @@ class Rank(TypedDict):
     late: LateRank | None
     """Of the rank with the most work of its own; null of the others."""
 
+    host: str | None
+    """The name of its machine."""
+
 
 class Collective(TypedDict):
     """Calls of torch.distributed from one line, in rank 0."""
@@ -425,6 +428,12 @@ class Run(TypedDict):
 
     traces: list[str]
     """The files that it was read from, and nothing was run; else empty."""
+
+    job: str | None
+    """The folder in which the autotunes of several nodes left what they recorded of one job."""
+
+    is_part: bool
+    """The autotune of rank 0 reports on the whole job; this report is of the ranks of one node."""
 
     notes: list[str]
     price_per_hour: float | None
@@ -752,11 +761,18 @@ class ReportDocument(TypedDict):
     ranks: list[Rank]
     """Each measured rank of several."""
 
+    hosts: list[str]
+    """Names of the machines that the recorded ranks ran on; empty where older Recordings do not tell."""
+
+    missing_ranks: list[Count]
+    """Ranks of the job of which there is no Recording: nothing is known of them."""
+
     collectives: list[Collective]
     """Lines that issue collectives, that with the most time first."""
 
     devices: list[DeviceProfile]
-    """What the device of each rank did in profiled steps; empty where none was profiled."""
+    """What the device of each rank did in profiled steps (of more than 16 ranks, of the first ones and the late one);
+    empty where none was profiled."""
 
     facts: dict[str, Written | None]
     findings: list[Finding]
@@ -1274,3 +1290,69 @@ class WatchDocument(TypedDict):
 
     left_out: int
     """Runs that ended before those shown."""
+
+
+class JobRow(TypedDict):
+    """One diagnosed job on all of its ranks, as it was when it was measured."""
+
+    run: str
+    """The name of its folder."""
+
+    folder: str
+    began: str | None
+    """UTC: "2026-11-24T09:30:00Z"."""
+
+    command: list[str]
+    """Without secrets."""
+
+    outcome: Outcome
+    hosts: list[str]
+    """Of the recorded ranks; empty where older Recordings do not tell."""
+
+    ranks: int | None
+    """Processes of the job."""
+
+    missing_ranks: list[Count]
+    """Ranks without a Recording."""
+
+    device: str | None
+    step_ms: float | None
+    """Mean time of an optimizer step."""
+
+    planned_steps: int | None
+    bound: str | None
+    """What takes the largest part of a step."""
+
+    bound_share: float | None
+    wait_share: float | None
+    """Of a step: training waits for data, or for a slower rank."""
+
+    busy_share: float | None
+    """Of a step: the device runs kernels; null where it was not profiled."""
+
+    hours_lost: float | None
+    """Hours of the whole run that all proposed changes together would save, as predicted; null where the length of the
+    run or a gain is not known."""
+
+    first_fix: str | None
+    """The rule whose change saves most."""
+
+    first_fix_name: str | None
+    version: str
+    """Of the autotune that measured it."""
+
+
+class UnreadableRun(TypedDict):
+    """A folder of a run that cannot be read."""
+
+    folder: str
+    reason: str
+
+
+class RunsDocument(TypedDict):
+    """The jobs that were diagnosed below some folders, the newest first."""
+
+    schema: Literal[1]
+    tool: Tool
+    jobs: list[JobRow]
+    unreadable: list[UnreadableRun]

@@ -140,7 +140,7 @@ def _ranks(report: Report) -> Iterator[Section]:
     shown = ranks.shown_ranks(report.ranks)
     columns = ranks.columns(shown)
     cells = zip(*(texts for _, texts in columns), strict=True)
-    rows = tuple((f"rank {rank.rank}", *texts) for rank, texts in zip(shown, cells, strict=True))
+    rows = tuple((ranks.name(rank, report.ranks), *texts) for rank, texts in zip(shown, cells, strict=True))
     table = Table(("", *(head for head, _ in columns)), rows, tuple(range(1, len(columns) + 1)))
     hidden = len(report.ranks) - len(shown)
     more = (Paragraph(f"{hidden} more lie between them."),) if hidden else ()

@@ -53,11 +53,17 @@ def shown_ranks(ranks: Sequence[Rank]) -> list[Rank]:
 
 def _table(ranks: Sequence[Rank]) -> list[StyledLine]:
     told = columns(ranks)
-    titles = ["Ranks, per step", *(f"  rank {rank.rank}" for rank in ranks)]
+    titles = ["Ranks, per step", *(f"  {name(rank, ranks)}" for rank in ranks)]
     shown = [[text.rjust(max(map(len, [head, *texts]))) for text in [head, *texts]] for head, texts in told]
     width = max(map(len, titles))
     rows = ["  ".join([pad(title, width), *texts]) for title, *texts in zip(titles, *shown, strict=True)]
     return [StyledLine(row, "" if index else "heading") for index, row in enumerate(rows)]
+
+
+def name(rank: Rank, ranks: Sequence[Rank]) -> str:
+    """ "rank 3", "rank 3 (node2)" where there are several hosts."""
+    is_several = len({each.host for each in ranks}) > 1
+    return clean(f"rank {rank.rank}{f' ({rank.host})' if is_several and rank.host else ''}")
 
 
 def columns(ranks: Sequence[Rank]) -> list[tuple[str, list[str]]]:
@@ -85,11 +91,12 @@ def _late(ranks: Sequence[Rank], width: int) -> list[StyledLine]:
     if late.late.ms < max(SHOWN_FROM * late.step_ms, LEAST_LATE * late.own_ms):
         return []
     where = f", at {late.late.line}" if late.late.line else ""
+    who = name(late, ranks).replace("rank", "Rank", 1)
     text = (
-        f"Rank {late.rank} works {step_time(late.late.ms)} longer than the median rank, most of it in "
+        f"{who} works {step_time(late.late.ms)} longer than the median rank, most of it in "
         f"{PHASES[late.late.phase]}{where}."
     )
-    return wrap(text, width, first="  ", rest="  ")
+    return wrap(clean(text), width, first="  ", rest="  ")
 
 
 def _worth(report: Report) -> list[Collective]:

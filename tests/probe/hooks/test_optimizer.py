@@ -263,3 +263,46 @@ def test_a_torch_without_a_scaler_for_all_devices_has_that_of_cuda(attach, monke
     monkeypatch.delattr(torch.amp, "GradScaler")
     attach()
     assert "step" in vars(torch.cuda.amp.GradScaler)
+
+
+ZERO = """
+class Zero:
+    def __init__(self, optimizer):
+        self.optimizer = optimizer
+        self.optimizer.step()  # makes the states
+
+    def step(self):
+        groups = self.optimizer.param_groups
+        for group in groups:
+            self.optimizer.param_groups = [group]
+            self.optimizer.step()
+        self.optimizer.param_groups = groups
+"""
+
+
+@pytest.mark.parametrize("with_scheduler", [False, True])
+def test_deepspeed_steps_group_by_group_and_that_is_one_step(probed, model, kinds, with_scheduler):
+    """As in its stage_1_and_2.py and stage3.py; its initialisation is none."""
+    groups = [{"params": [model.weight]}, {"params": [model.bias], "weight_decay": 0.0}]
+    optimizer = torch.optim.AdamW(groups, lr=0.1)
+    scheduler = torch.optim.lr_scheduler.ConstantLR(optimizer) if with_scheduler else None
+    names = {}
+    exec(compile(ZERO, "/lib/deepspeed/runtime/zero/stage_1_and_2.py", "exec"), names)
+    zero = names["Zero"](optimizer)
+    for _ in range(3):
+        micro_step(model)
+        micro_step(model)
+        zero.step()
+        if scheduler is not None:
+            scheduler.step()
+    assert steps(probed) == 3
+    assert kinds().count("optimizer") == 7
+
+
+def test_the_same_calls_of_another_are_steps(probed, model):
+    """A script may step twice on one gradient."""
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    micro_step(model)
+    optimizer.step()
+    optimizer.step()
+    assert steps(probed) == 2

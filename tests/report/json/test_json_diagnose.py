@@ -43,6 +43,8 @@ TOP = [
     "verdict",
     "step",
     "ranks",
+    "hosts",
+    "missing_ranks",
     "collectives",
     "devices",
     "facts",

@@ -1,0 +1,1 @@
+"""One line or sample for each job, for programs that collect many: CSV and Prometheus."""
