@@ -31,7 +31,16 @@ from autotune.scan.constants import read_constants
 from autotune.scan.files import DATA
 from autotune.scan.hydra import hydra_calls
 from autotune.scan.kept_bundles import KeptScan
-from autotune.scan.launch import CONFIGS, Launch, dialect_of, dialect_of_program, flags_call, launcher_call, launches
+from autotune.scan.launch import (
+    CONFIGS,
+    Launch,
+    dialect_of,
+    dialect_of_program,
+    dialect_of_started,
+    flags_call,
+    launcher_call,
+    launches,
+)
 from autotune.scan.library import Library
 from autotune.scan.modules import first_of_each, read_whole
 from autotune.scan.ranges import Range
@@ -498,7 +507,8 @@ def _flags(launch: Launch, script: TrainingEntry | None, configs: Sequence[Consu
         of_hydra = (call.dialect for call in configs if call.dialect == "hydra")
         dialect = dialect_of(launch) or next(of_hydra, None)
     else:
-        dialect = next(iter((*script.parses, *(call.dialect for call in configs))), None)
+        read = (*script.parses, *(call.dialect for call in configs))
+        dialect = dialect_of_started(launch) or next(iter(read), None)
     if dialect is not None:
         said, stored = flags_call(launch, dialect), script.stored if script is not None and script.parses else {}
         yield replace(said, arguments={**said.arguments, **stored})

@@ -49,25 +49,42 @@ def read_config(document: Document, file: str, syntax: str) -> ConsumerCall | No
 
     A file that Hydra puts together with others (`defaults`, `_target_` at the top) leaves open what they add.
     """
-    entries = {entry.key: entry for entry in document.entries}
-    dialect = recognise({key: entry.value for key, entry in entries.items()}, syntax)
+    dialect = recognise({entry.key: entry.value for entry in document.entries}, syntax)
     if dialect is None:
         return None
     arguments = written_values(document, file)
+    if dialects()[dialect].get("flat"):
+        arguments = {name: replace(one, key=name) for key, one in arguments.items() if (name := _flat(key))}
     is_part = any(entry.path[0] in ("defaults", "_target_") for entry in document.entries if entry.path)
     return ConsumerCall(dialect, "", RUN, arguments, Location(file, 1), is_open=is_part)
 
 
 def recognise(values: Mapping[str, object], syntax: str) -> str | None:
     """The dialect of a file or a command line with these dotted keys; of two, the one that extends the other."""
-    keys = _Keys(values, frozenset(holder for key in values for holder in _holders(key)))
+    keys = _keys(values)
+    # Tables of any name are for config files; a command line has none.
+    flat = _keys({name: value for key, value in values.items() if (name := _flat(key))}) if syntax != "shell" else keys
     found = [
         name
         for name, tables in _tables(syntax).items()
-        if any(_has_keys(keys.have, table) and not any(map(keys.have, table.get("none", ()))) for table in tables)
+        if any(_is_of(flat if dialects()[name].get("flat") else keys, table) for table in tables)
     ]
     own = [name for name in found if not any(other != name and extends(other, name) for other in found)]
     return own[0] if len(own) == 1 else None
+
+
+def _is_of(keys: _Keys, table: Mapping[str, Any]) -> bool:
+    return _has_keys(keys.have, table) and not any(map(keys.have, table.get("none", ())))
+
+
+def _keys(values: Mapping[str, object]) -> _Keys:
+    return _Keys(values, frozenset(holder for key in values for holder in _holders(key)))
+
+
+def _flat(key: str) -> str:
+    """A key without the table that it stands in; "" for one that stands deeper."""
+    table, _, name = key.rpartition(".")
+    return name if "." not in table else ""
 
 
 def may_be_config(data: bytes, syntax: str) -> bool:

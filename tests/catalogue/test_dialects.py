@@ -28,6 +28,8 @@ TOP = (
     "model",
     "shape",
     "fsdp",
+    "flat",
+    "starts",
 )
 ENTRY = (
     "key",
