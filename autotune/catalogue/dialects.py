@@ -11,6 +11,7 @@ extends = "other"                 entries that this dialect does not have are th
 otherwise = "why"                 what `missing` is for every setting without an entry
 syntaxes = ["yaml", "json"]       config files and command lines ("shell") may be in this dialect; their keys are dotted
 flat = true                       keys of config files stand in tables of any name, which say nothing
+inherits = true                   Python files of nested dicts, which name the files that they inherit from
 starts = ["*train_network.py"]    scripts and modules whose command line has these keys, whatever their code shows
 processes = ["devices"]           keys whose product is the number of processes with micro-batches of their own
 lora = ["adapter=*lora"]          any of these says that only an adapter is trained

@@ -30,6 +30,7 @@ from autotune.scan.configs import read_config, written_values
 from autotune.scan.constants import read_constants
 from autotune.scan.files import DATA
 from autotune.scan.hydra import hydra_calls
+from autotune.scan.inherited_configs import read_inherited
 from autotune.scan.kept_bundles import KeptScan
 from autotune.scan.launch import (
     CONFIGS,
@@ -432,12 +433,13 @@ def _script(library: Library, name: str, launch: Launch | None, configs: Sequenc
     if source is None:
         return None
     flags, is_open = (launch.flags, launch.is_open) if launch is not None else (None, True)
-    constants = _constants(library, name)
+    constants, bases = _constants(library, name)
     if constants is not None:
         script = library.worked(name, lambda work: read_script(source, name, flags, is_open=is_open, work=work))
         if script is None:
             return None
-        return TrainingEntry((name,), (constants, *script.calls), script.facts, (constants.dialect,), {}, {})
+        files = tuple(dict.fromkeys((name, *bases)))
+        return TrainingEntry(files, (constants, *script.calls), script.facts, (constants.dialect,), {}, {})
     beside = launch.file if launch is not None and not launch.folder else name
     data = [one for one in configs if library.files[one].syntax in DATA]
     read = read_whole(library, source, name, flags, is_open=is_open, beside=beside, configs=data)
@@ -526,14 +528,19 @@ def _configs(library: Library, names: Iterable[str]) -> list[ConsumerCall]:
 def _config(library: Library, name: str) -> ConsumerCall | None:
     syntax = library.files[name].syntax
     if syntax == "python":
-        return _constants(library, name)
+        return _constants(library, name)[0]
     document = library.document(name)
     return None if document is None else library.attempt(name, partial(read_config, document, name, syntax))
 
 
-def _constants(library: Library, name: str) -> ConsumerCall | None:
+def _constants(library: Library, name: str) -> tuple[ConsumerCall | None, tuple[str, ...]]:
+    """The config that a Python file is, and the files that it inherits from."""
     source = library.python(name)
-    return None if source is None else library.worked(name, partial(read_constants, source, name))
+    if source is None:
+        return None, ()
+    if (inherited := read_inherited(library, name)) is not None:
+        return inherited.call, inherited.files
+    return library.worked(name, partial(read_constants, source, name)), ()
 
 
 def _with_named(library: Library, calls: Sequence[ConsumerCall]) -> list[ConsumerCall]:

@@ -78,6 +78,13 @@ _TRAINS = ("Loader", "Trainer", "backward", "training_step", "optim")
 
 _SETS = ("set_num_threads", "set_float32_matmul_precision", "allow_tf32", "fp32_precision")
 _CONSTANTS = re.compile(rb"^(?:gradient_accumulation_steps|batch_size|block_size|max_iters|eval_interval)[ \t]*=", re.M)
+_INHERITED = re.compile(
+    rb"^(?:(?:train_dataloader|optim_wrapper|train_cfg|default_hooks|data) *= *(?:dict *\(|\{)|_base_ *=)"
+    rb"|^with read_base\(\)",
+    re.MULTILINE,
+)
+"""What stands in configs of MMEngine and MMCV."""
+
 _COMPOSED = re.compile(rb"^defaults:", re.MULTILINE)
 """Hydra's list of further files: what the config holds is known with them."""
 
@@ -200,7 +207,7 @@ def is_relevant(file: File) -> bool:
     """Whether the bytes of `file` hold a word without which it says nothing about training."""
     if file.syntax == "python":
         imports = _imports().search(file.data) and _training().search(file.data)
-        return bool(imports or _CONSTANTS.search(file.data))
+        return bool(imports or _CONSTANTS.search(file.data) or _INHERITED.search(file.data))
     if file.syntax == "shell":
         return _commands().search(file.data) is not None
     return may_be_config(file.data, file.syntax) or _COMPOSED.search(file.data) is not None

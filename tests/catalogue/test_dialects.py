@@ -29,6 +29,7 @@ TOP = (
     "shape",
     "fsdp",
     "flat",
+    "inherits",
     "starts",
 )
 ENTRY = (
