@@ -48,6 +48,8 @@ from autotune.scan.ranges import Range
 from autotune.scan.read_script import read_script
 from autotune.scan.self_tests import is_self_test
 from autotune.scan.settings import settings_of
+from autotune.scan.yacs_defaults import DIALECT as YACS
+from autotune.scan.yacs_defaults import MADE, defaults_of, read_defaults
 
 LAST = ("hydra", "raw", "deepspeed", "accelerate_config")
 """What decides less of a run than any trainer framework, in this order; other dialects decide more."""
@@ -521,8 +523,9 @@ def _flags(launch: Launch, script: TrainingEntry | None, configs: Sequence[Consu
 
 def _configs(library: Library, names: Iterable[str]) -> list[ConsumerCall]:
     """The configs among these files."""
-    found = [_config(library, name) for name in dict.fromkeys(names)]
-    return [call for call in found if call is not None]
+    found = [call for name in dict.fromkeys(names) if (call := _config(library, name)) is not None]
+    defaults = defaults_of(library) if any(call.dialect == YACS for call in found) else None
+    return [*found, *([defaults] if defaults is not None and defaults not in found else [])]
 
 
 def _config(library: Library, name: str) -> ConsumerCall | None:
@@ -540,7 +543,8 @@ def _constants(library: Library, name: str) -> tuple[ConsumerCall | None, tuple[
         return None, ()
     if (inherited := read_inherited(library, name)) is not None:
         return inherited.call, inherited.files
-    return library.worked(name, partial(read_constants, source, name)), ()
+    read = read_defaults if MADE.search(library.files[name].data) else read_constants
+    return library.worked(name, partial(read, source, name)), ()
 
 
 def _with_named(library: Library, calls: Sequence[ConsumerCall]) -> list[ConsumerCall]:

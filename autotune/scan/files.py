@@ -80,10 +80,10 @@ _SETS = ("set_num_threads", "set_float32_matmul_precision", "allow_tf32", "fp32_
 _CONSTANTS = re.compile(rb"^(?:gradient_accumulation_steps|batch_size|block_size|max_iters|eval_interval)[ \t]*=", re.M)
 _INHERITED = re.compile(
     rb"^(?:(?:train_dataloader|optim_wrapper|train_cfg|default_hooks|data) *= *(?:dict *\(|\{)|_base_ *=)"
-    rb"|^with read_base\(\)",
+    rb"|^with read_base\(\)|^_C *= *\w*(?:CN|CfgNode)\(",
     re.MULTILINE,
 )
-"""What stands in configs of MMEngine and MMCV."""
+"""What stands in configs of MMEngine and MMCV, and in a project's defaults of yacs."""
 
 _COMPOSED = re.compile(rb"^defaults:", re.MULTILINE)
 """Hydra's list of further files: what the config holds is known with them."""

@@ -30,6 +30,8 @@ TOP = (
     "fsdp",
     "flat",
     "inherits",
+    "open",
+    "targets",
     "starts",
 )
 ENTRY = (

@@ -416,6 +416,36 @@ EXPECTED: dict[str, tuple[str, dict[str, object]]] = {
             "optimizer.name": "AdamW",
         },
     ),
+    "speechbrain.yaml": (
+        "speechbrain",
+        {
+            "loader.num_workers": 0,
+            "loader.batch_size": 6,
+            "train.accumulation_steps": 2,
+            "train.precision": "fp16-mixed",
+            "train.epochs": 15.0,
+            "train.learning_rate": 0.9,
+        },
+    ),
+    "yacs.yaml": (
+        "yacs",
+        {
+            "loader.num_workers": 0,
+            "train.precision": "fp32",
+            "train.epochs": 120.0,
+            "train.learning_rate": 0.008,
+            "train.global_batch": 64,
+            "optimizer.name": "SGD",
+        },
+    ),
+    "hydra_targets.yaml": (
+        "hydra",
+        {
+            "loader.num_workers": 0,
+            "loader.batch_size": 8,
+            "loader.pin_memory": False,
+        },
+    ),
 }
 
 
@@ -515,6 +545,47 @@ def test_an_interpolation_is_followed_to_where_a_person_edits_it() -> None:
     assert (micro.location.line, micro.location.key) == (2, "width")
     unknown = [key for key, one in call.arguments.items() if not one.known]
     assert unknown == ["train.log_interval", "train.save_interval", "train.epochs", "train.max_steps"]
+
+
+HYPERPYYAML = """\
+output_folder: !ref out/<seed>
+number_of_epochs: 3
+opts: {size: 4}
+lr: !ref <opts[size]>
+precision: !ref <missing>
+train_dataloader_opts:
+  batch_size: !ref <opts[size]>
+  num_workers: !ref <opts[size]> * 2
+"""
+
+
+def test_a_ref_of_hyperpyyaml_is_followed_and_what_is_worked_out_of_it_is_not_known() -> None:
+    call = read(HYPERPYYAML)
+    assert call is not None
+    assert call.dialect == "speechbrain"
+    found = {one.name: (one.value, one.location and one.location.key) for one in settings_of([call], {})}
+    assert found == {
+        "loader.batch_size": (4, "opts.size"),
+        "train.epochs": (3.0, "number_of_epochs"),
+        "train.learning_rate": (4.0, "opts.size"),
+    }
+
+
+TARGETS = """trainer: {_target_: project.Trainer}
+data:
+  train: {_target_: torch.utils.data.DataLoader, batch_size: 8, num_workers: 0}
+  EVAL: {_target_: torch.utils.data.DataLoader, batch_size: 1, num_workers: 2}
+"""
+
+
+@pytest.mark.parametrize(
+    ("name", "batch"), [("val", 8), ("test_loader", 8), ("eval2", 8), ("train_more", None), ("plain", None)]
+)
+def test_the_loader_that_a_target_makes_to_train_with(name: str, batch: int | None) -> None:
+    call = read(TARGETS.replace("EVAL", name))
+    assert call is not None
+    found = {one.name: one.value for one in settings_of([call], {})}
+    assert found.get("loader.batch_size") == batch
 
 
 def test_places_are_those_of_the_values() -> None:
