@@ -7,6 +7,7 @@ A config format of no such framework is a file dialects/<name>.toml:
 frameworks = ["hf_trainer"]       the names that the fact run.framework has
 package = "transformers"          whose version `since` and `before` mean
 call = "TrainingArguments"        whose argument a key is; an entry may name its own
+method = true                     `call` is a method, of any object in a script that imports `package`
 extends = "other"                 entries that this dialect does not have are those of the other
 otherwise = "why"                 what `missing` is for every setting without an entry
 syntaxes = ["yaml", "json"]       config files and command lines ("shell") may be in this dialect; their keys are dotted
@@ -178,6 +179,12 @@ def functions() -> Mapping[str, str]:
     """The functions that take a setting, by their last name: "set_num_threads" is torch.set_num_threads."""
     names = [reading.keys[0] for reading in readings("torch", {}) if not reading.call]
     return {name.rpartition(".")[2]: name for name in names}
+
+
+@cache
+def methods() -> Mapping[str, str]:
+    """The dialects whose arguments a method gets, by the method."""
+    return {rows["call"]: name for name, rows in dialects().items() if rows.get("method")}
 
 
 def about(name: str, key: str) -> tuple[str, ...]:

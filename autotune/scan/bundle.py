@@ -20,7 +20,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from autotune.catalogue.coercion import WORDS
-from autotune.catalogue.dialects import Version, is_own, readings
+from autotune.catalogue.dialects import Version, is_own, methods, readings
 from autotune.catalogue.dialects import dialects as known_dialects
 from autotune.catalogue.frameworks import frameworks
 from autotune.model.evidence import RUN, Fact, Location, Setting
@@ -493,7 +493,9 @@ def _is_parsed(dialect: str) -> bool:
 
 
 def _is_setup(call: ConsumerCall) -> bool:
-    """Whether a call makes the arguments or the trainer of a run that another file starts."""
+    """Whether a call makes the arguments or the trainer of a run that another file starts, or starts it itself."""
+    if call.dialect in methods().values():
+        return True
     return call.dialect in frameworks() and bool(frameworks()[call.dialect].classes) and is_own(call.dialect, call.name)
 
 

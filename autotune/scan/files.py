@@ -70,10 +70,10 @@ MAX_NEAR = 200
 MANY = 3
 """More files of one folder than this, left out for one reason, are one note."""
 
-_PACKAGES = ("torch", "deepspeed", "peft", "unsloth", "fastai", "ignite", "composer", "timm")
+_PACKAGES = ("torch", "deepspeed", "peft", "unsloth", "fastai", "ignite", "composer", "timm", "ultralytics")
 """Packages to train with, beside those of the trainer frameworks."""
 
-_TRAINS = ("Loader", "Trainer", "backward", "training_step", "optim")
+_TRAINS = ("Loader", "Trainer", "backward", "training_step", "optim", ".train(")
 """Words of a script that trains, beside the classes of the trainer frameworks."""
 
 _SETS = ("set_num_threads", "set_float32_matmul_precision", "allow_tf32", "fp32_precision")

@@ -31,6 +31,7 @@ TOP = (
     "flat",
     "inherits",
     "open",
+    "method",
     "targets",
     "starts",
 )

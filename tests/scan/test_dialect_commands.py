@@ -181,3 +181,30 @@ def test_fairseq_with_a_config_that_is_not_there_has_no_defaults(tmp_path: Path)
     )
     assert bundle.dialects == ("fairseq_hydra",)
     assert not defaults(bundle)
+
+
+ULTRALYTICS = """\
+from {package} import YOLO
+
+def main():
+    model = YOLO("yolo11n.pt")
+    model.train({arguments})
+
+if __name__ == "__main__":
+    main()
+"""
+
+
+@pytest.mark.parametrize(
+    ("package", "arguments", "said"),
+    [
+        ("ultralytics", "data='a.yaml', batch=32, workers=0", {"loader.num_workers": 0, "loader.batch_size": 32}),
+        ("ultralytics", "data='a.yaml', batch=-1, workers=0", {"loader.num_workers": 0}),
+        ("ultralytics", "data='a.yaml', batch=32, device=[0, 1]", {}),
+        ("elsewhere", "data='a.yaml', batch=32, workers=0", None),
+    ],
+)
+def test_the_method_that_trains(tmp_path: Path, package: str, arguments: str, said: dict[str, object] | None) -> None:
+    (tmp_path / "run.py").write_text(ULTRALYTICS.format(package=package, arguments=arguments), encoding="utf-8")
+    bundles = scan([tmp_path], root=tmp_path).bundles
+    assert [given(one) for one in bundles] == ([said] if said is not None else [])
