@@ -446,6 +446,21 @@ EXPECTED: dict[str, tuple[str, dict[str, object]]] = {
             "loader.pin_memory": False,
         },
     ),
+    "diffusers.yaml": (
+        "diffusers",
+        {
+            "loader.num_workers": 0,
+            "loader.batch_size": 4,
+            "train.accumulation_steps": 2,
+            "train.activation_checkpointing": True,
+            "train.precision": "bf16-mixed",
+            "checkpoint.interval_steps": 500,
+            "evaluation.interval_steps": 1000,
+            "model.attention": "xformers",
+            "train.max_steps": 10000,
+            "train.learning_rate": 0.0001,
+        },
+    ),
 }
 
 
