@@ -359,7 +359,6 @@ EXPECTED: dict[str, tuple[str, dict[str, object]]] = {
     "verl.yaml": (
         "verl",
         {
-            "loader.num_workers": 4,
             "loader.batch_size": 8,
             "train.activation_checkpointing": True,
             "train.epochs": 15.0,

@@ -94,7 +94,7 @@ python3 -m verl.trainer.main_ppo \\
 def test_verl_micro_batch_is_not_the_batch_of_rollouts(tmp_path: Path) -> None:
     bundle = bundle_of(tmp_path, VERL.format(more=""))
     assert bundle.dialects == ("verl",)
-    assert given(bundle) == {"loader.num_workers": 0, "loader.batch_size": 16, "train.epochs": 15.0}
+    assert given(bundle) == {"loader.batch_size": 16, "train.epochs": 15.0}
 
 
 def test_verl_with_batches_of_tokens_has_no_micro_batch(tmp_path: Path) -> None:
