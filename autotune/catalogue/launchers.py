@@ -102,6 +102,7 @@ PREFIXES: Mapping[str, Prefix] = {
         ),
     ),
     "poetry": Prefix("run", frozenset({"C", "directory", "P", "project"})),
+    "ray": Prefix("submit", frozenset({"address", "runtime_env", "runtime_env_json", "working_dir", "submission_id"})),
     "pdm": Prefix("run", frozenset({"p", "project"})),
     "pipenv": Prefix("run"),
     "rye": Prefix("run"),

@@ -51,7 +51,7 @@ from autotune.scan.settings import settings_of
 from autotune.scan.yacs_defaults import DIALECT as YACS
 from autotune.scan.yacs_defaults import MADE, defaults_of, read_defaults
 
-LAST = ("hydra", "raw", "deepspeed", "accelerate_config")
+LAST = ("diffusers", "hydra", "yacs", "project", "raw", "deepspeed", "accelerate_config")
 """What decides less of a run than any trainer framework, in this order; other dialects decide more."""
 
 TRAIN = "loader#train"

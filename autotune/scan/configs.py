@@ -26,6 +26,8 @@ _WORDS = re.compile(rb"[A-Za-z_]\w*")
 
 WORKERS = "num_workers"
 
+_BESIDE_WORKERS = ("_target_", "batch_size", "train_batch_size", "train_bs")
+
 _EVALUATES = re.compile(r"(?:^|[._])(?:val|valid|validation|eval|evaluation|test|predict|infer|inference)(?:$|[._\d])")
 """In the path of a loader that trains nothing."""
 
@@ -71,9 +73,10 @@ def read_config(document: Document, file: str, syntax: str) -> ConsumerCall | No
 
 
 def _of_loader(arguments: Mapping[str, WrittenValue]) -> Mapping[str, WrittenValue]:
-    """The arguments of the one object with workers that `_target_` makes to train with, as if they stood at the top."""
+    """The arguments of the one loader to train with, as if they stood at the top: those of what `_target_` makes, or
+    workers beside a batch size."""
     holders = [key.removesuffix(f".{WORKERS}") for key in arguments if key.endswith(f".{WORKERS}")]
-    made = [one for one in holders if f"{one}._target_" in arguments]
+    made = [one for one in holders if any(f"{one}.{key}" in arguments for key in _BESIDE_WORKERS)]
     training = [one for one in made if not _EVALUATES.search(one)]
     if len(training) != 1:
         return {}
@@ -92,6 +95,7 @@ def recognise(values: Mapping[str, object], syntax: str) -> str | None:
         for name, tables in _tables(syntax).items()
         if any(_is_of(flat if dialects()[name].get("flat") else keys, table) for table in tables)
     ]
+    found = [name for name in found if not dialects()[name].get("weak")] or found
     own = [name for name in found if not any(other != name and extends(other, name) for other in found)]
     return own[0] if len(own) == 1 else None
 

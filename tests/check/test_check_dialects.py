@@ -37,6 +37,7 @@ def text_of(name: str) -> str:
         ("yacs.yaml", text_of("yacs.yaml"), "NUM_WORKERS: 0", "NUM_WORKERS: 4"),
         ("hydra_targets.yaml", text_of("hydra_targets.yaml"), "num_workers: 0", "num_workers: 4"),
         ("diffusers.yaml", text_of("diffusers.yaml"), "num_workers: 0", "num_workers: 4"),
+        ("project.yaml", text_of("project.yaml"), "num_workers: 0", "num_workers: 4"),
         ("mmengine.py", MMENGINE, "num_workers=0", "num_workers=4"),
         ("mmcv.py", MMCV, "workers_per_gpu=0", "workers_per_gpu=4"),
         ("openrlhf.sh", OPENRLHF.format("--data.dataloader_num_workers 0"), "workers 0", "workers 4"),

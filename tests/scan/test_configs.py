@@ -460,6 +460,10 @@ EXPECTED: dict[str, tuple[str, dict[str, object]]] = {
             "train.learning_rate": 0.0001,
         },
     ),
+    "project.yaml": (
+        "project",
+        {"loader.num_workers": 0, "loader.batch_size": 8, "loader.pin_memory": False},
+    ),
 }
 
 
@@ -600,6 +604,25 @@ def test_the_loader_that_a_target_makes_to_train_with(name: str, batch: int | No
     assert call is not None
     found = {one.name: one.value for one in settings_of([call], {})}
     assert found.get("loader.batch_size") == batch
+
+
+@pytest.mark.parametrize(
+    ("text", "workers"),
+    [
+        ("batch_size: 8\nnum_workers: 0\nlr: 0.1\n", 0),
+        ("data: {batch_size: 8, num_workers: 0}\nlr: 0.1\n", 0),
+        ("train: {batch_size: 8, num_workers: 0}\nval: {batch_size: 1, num_workers: 2}\nlr: 0.1\n", 0),
+        ("a: {batch_size: 8, num_workers: 0}\nb: {batch_size: 1, num_workers: 2}\nlr: 0.1\n", None),
+        ("test: {batch_size: 8, num_workers: 0}\nlr: 0.1\n", None),
+        ("server: {num_workers: 0}\ntrain: {batch_size: 8}\nlr: 0.1\n", None),
+    ],
+)
+def test_a_projects_own_file(text: str, workers: int | None) -> None:
+    call = read(text)
+    assert call is not None
+    assert call.is_open
+    found = {one.name: one.value for one in settings_of([call], {})}
+    assert found.get("loader.num_workers") == workers
 
 
 def test_places_are_those_of_the_values() -> None:

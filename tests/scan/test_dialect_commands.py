@@ -67,6 +67,13 @@ def test_openrlhf_of_rollouts_counts_no_optimizer_steps(tmp_path: Path) -> None:
     assert "train.epochs" not in given(bundle)
 
 
+def test_openrlhf_behind_ray(tmp_path: Path) -> None:
+    start = "ray job submit --address='http://127.0.0.1:8265' --runtime-env-json='{\"a\": 1}'"
+    flags = "--train.batch_size 128 --train.micro_batch_size 2 --ds.zero_stage 3"
+    bundle = bundle_of(tmp_path, f"{start} -- python3 -m openrlhf.cli.train_ppo_ray {flags}\n")
+    assert given(bundle) == {"loader.batch_size": 2, "train.global_batch": 128, "zero.stage": 3}
+
+
 def test_openrlhf_before_its_flags_had_dots(tmp_path: Path) -> None:
     flags = "--micro_train_batch_size 4 --train_batch_size 128 --zero_stage 2 --bf16 --flash_attn --packing_samples"
     bundle = bundle_of(tmp_path, f"deepspeed --module openrlhf.cli.train_sft {flags} --pretrain base\n")
