@@ -7,9 +7,16 @@ A config format of no such framework is a file dialects/<name>.toml:
 frameworks = ["hf_trainer"]       the names that the fact run.framework has
 package = "transformers"          whose version `since` and `before` mean
 call = "TrainingArguments"        whose argument a key is; an entry may name its own
+method = true                     `call` is a method, of any object in a script that imports `package`
 extends = "other"                 entries that this dialect does not have are those of the other
 otherwise = "why"                 what `missing` is for every setting without an entry
 syntaxes = ["yaml", "json"]       config files and command lines ("shell") may be in this dialect; their keys are dotted
+flat = true                       keys of config files stand in tables of any name, which say nothing
+targets = true                    arguments of the one training loader, wherever it stands, count as if at the top
+weak = true                       only what no other dialect recognises
+open = true                       nothing is known of keys that are not there: the project has names of its own
+inherits = true                   Python files of nested dicts, which name the files that they inherit from
+starts = ["*train_network.py"]    scripts and modules whose command line has these keys, whatever their code shows
 processes = ["devices"]           keys whose product is the number of processes with micro-batches of their own
 lora = ["adapter=*lora"]          any of these says that only an adapter is trained
 model = ["base_model"]            keys whose value names the model
@@ -48,6 +55,7 @@ follows = "loader.batch_size"                            it is computed so that 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from fnmatch import fnmatchcase
 from functools import cache
 from types import MappingProxyType
 from typing import Any
@@ -174,10 +182,24 @@ def functions() -> Mapping[str, str]:
     return {name.rpartition(".")[2]: name for name in names}
 
 
+@cache
+def methods() -> Mapping[str, str]:
+    """The dialects whose arguments a method gets, by the method."""
+    return {rows["call"]: name for name, rows in dialects().items() if rows.get("method")}
+
+
 def about(name: str, key: str) -> tuple[str, ...]:
     """What the dialect says at its top about `key` ("processes", "lora", "model" ...), else what it extends."""
     found = (level[key] for level in _levels(dialects().get(name, {})) if key in level)
     return tuple(next(found, ()))
+
+
+def started(path: str) -> tuple[str, ...]:
+    """The dialects of the command line of a script, or of a module, by its name."""
+    plain = path.rpartition("/")[2]
+    return tuple(
+        name for name, rows in dialects().items() if any(fnmatchcase(plain, one) for one in rows.get("starts", ()))
+    )
 
 
 @cache

@@ -79,13 +79,13 @@ class Launcher(Struct, frozen=True, forbid_unknown_fields=True):
     name: str
 
     verbs: tuple[str, ...] = ()
-    """One of these must follow the command."""
+    """One of these must follow the command: "sft", "detect train"."""
 
     switches: frozenset[str] = frozenset()
     """Own flags without a value; every other own flag takes one."""
 
     is_program: bool = False
-    """Whether the verb is what trains: then all the words behind it are for it."""
+    """Whether the verb, or the command itself, is what trains: then all the words behind it are for it."""
 
     processes: tuple[str, ...] = ()
     """Flags whose product is the number of processes."""

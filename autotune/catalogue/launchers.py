@@ -1,7 +1,8 @@
 """What starts a training from a shell, and which words in front of the script are its own.
 
 Switches read from torch 2.13 distributed/run.py, deepspeed launcher/runner.py, composer cli/launcher.py and
-`python --help`. A trainer framework has its launcher in frameworks/<name>.toml.
+`python --help`, programs from the entry points of fairseq 0.12.2 and ultralytics 8.3.63. A trainer framework has its
+launcher in frameworks/<name>.toml.
 """
 
 from __future__ import annotations
@@ -55,11 +56,19 @@ DEEPSPEED = Launcher(
     modules=("deepspeed", "deepspeed.launcher.runner"),
 )
 
+_TASKS = ("detect", "segment", "classify", "pose", "obb")
+_MODES = ("train", "mode=train")
+_YOLO = (*_MODES, *(f"{prefix}{task} {mode}" for prefix in ("", "task=") for task in _TASKS for mode in _MODES))
+"""`yolo train`, `yolo detect train`, `yolo task=detect mode=train`."""
+
 _ALL = (
     Launcher("python", switches=frozenset("muOBEIPsSbdqvx")),
     TORCHRUN,
     DEEPSPEED,
     Launcher("composer", switches=frozenset({"v", "verbose", "m", "module_mode"}), processes=("n",)),
+    Launcher("fairseq-train", is_program=True, dialect="fairseq", trains=("fairseq_cli.train",)),
+    Launcher("fairseq-hydra-train", is_program=True, dialect="fairseq_hydra", trains=("fairseq_cli.hydra_train",)),
+    Launcher("yolo", is_program=True, dialect="ultralytics", verbs=_YOLO),
 )
 """Those of no trainer framework."""
 
@@ -93,6 +102,7 @@ PREFIXES: Mapping[str, Prefix] = {
         ),
     ),
     "poetry": Prefix("run", frozenset({"C", "directory", "P", "project"})),
+    "ray": Prefix("submit", frozenset({"address", "runtime_env", "runtime_env_json", "working_dir", "submission_id"})),
     "pdm": Prefix("run", frozenset({"p", "project"})),
     "pipenv": Prefix("run"),
     "rye": Prefix("run"),

@@ -97,7 +97,8 @@ def _launched(words: Sequence[str], at: int) -> Shape:
     if launcher.name == "python":
         return _of_python(words, at)
     if launcher.is_program:
-        return Shape(at, launcher, (at + 1, at + 1), at + 1, is_module=True)
+        behind = at + _verb(launcher, words, at)
+        return Shape(at, launcher, (behind, behind), max(at, behind - 1), is_module=True)
     return _with_flags(launcher, words, at, at + (2 if launcher.verbs else 1))
 
 
@@ -172,7 +173,13 @@ def _starts_something(words: Sequence[str], at: int) -> bool:
 
 
 def _has_verb(launcher: Launcher, words: Sequence[str], at: int) -> bool:
-    return not launcher.verbs or (at + 1 < len(words) and words[at + 1] in launcher.verbs)
+    return not launcher.verbs or _verb(launcher, words, at) > 1
+
+
+def _verb(launcher: Launcher, words: Sequence[str], at: int) -> int:
+    """The words of the program with its verb, which may be several: "segment train"."""
+    said = (verb.split() for verb in launcher.verbs)
+    return 1 + max((len(verb) for verb in said if list(words[at + 1 : at + 1 + len(verb)]) == verb), default=0)
 
 
 def _present(at: int, words: Sequence[str]) -> int | None:

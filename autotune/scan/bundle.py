@@ -20,7 +20,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from autotune.catalogue.coercion import WORDS
-from autotune.catalogue.dialects import Version, is_own, readings
+from autotune.catalogue.dialects import Version, is_own, methods, readings
 from autotune.catalogue.dialects import dialects as known_dialects
 from autotune.catalogue.frameworks import frameworks
 from autotune.model.evidence import RUN, Fact, Location, Setting
@@ -31,16 +31,28 @@ from autotune.scan.configs import read_config, written_values
 from autotune.scan.constants import read_constants
 from autotune.scan.files import DATA
 from autotune.scan.hydra import hydra_calls
+from autotune.scan.inherited_configs import read_inherited
 from autotune.scan.kept_bundles import KeptScan
-from autotune.scan.launch import CONFIGS, Launch, dialect_of, dialect_of_program, flags_call, launcher_call, launches
+from autotune.scan.launch import (
+    CONFIGS,
+    Launch,
+    dialect_of,
+    dialect_of_program,
+    dialect_of_started,
+    flags_call,
+    launcher_call,
+    launches,
+)
 from autotune.scan.library import Library
 from autotune.scan.modules import first_of_each, read_whole
 from autotune.scan.ranges import Range
 from autotune.scan.read_script import read_script
 from autotune.scan.self_tests import is_self_test
 from autotune.scan.settings import settings_of
+from autotune.scan.yacs_defaults import DIALECT as YACS
+from autotune.scan.yacs_defaults import MADE, defaults_of, read_defaults
 
-LAST = ("hydra", "raw", "deepspeed", "accelerate_config")
+LAST = ("diffusers", "hydra", "yacs", "project", "raw", "deepspeed", "accelerate_config")
 """What decides less of a run than any trainer framework, in this order; other dialects decide more."""
 
 TRAIN = "loader#train"
@@ -431,12 +443,13 @@ def _script(library: Library, name: str, launch: Launch | None, configs: Sequenc
     if source is None:
         return None
     flags, is_open = (launch.flags, launch.is_open) if launch is not None else (None, True)
-    constants = _constants(library, name)
+    constants, bases = _constants(library, name)
     if constants is not None:
         script = library.worked(name, lambda work: read_script(source, name, flags, is_open=is_open, work=work))
         if script is None:
             return None
-        return TrainingEntry((name,), (constants, *script.calls), script.facts, (constants.dialect,), {}, {})
+        files = tuple(dict.fromkeys((name, *bases)))
+        return TrainingEntry(files, (constants, *script.calls), script.facts, (constants.dialect,), {}, {})
     beside = launch.file if launch is not None and not launch.folder else name
     data = [one for one in configs if library.files[one].syntax in DATA]
     read = read_whole(library, source, name, flags, is_open=is_open, beside=beside, configs=data)
@@ -488,7 +501,9 @@ def _is_parsed(dialect: str) -> bool:
 
 
 def _is_setup(call: ConsumerCall) -> bool:
-    """Whether a call makes the arguments or the trainer of a run that another file starts."""
+    """Whether a call makes the arguments or the trainer of a run that another file starts, or starts it itself."""
+    if call.dialect in methods().values():
+        return True
     return call.dialect in frameworks() and bool(frameworks()[call.dialect].classes) and is_own(call.dialect, call.name)
 
 
@@ -506,7 +521,8 @@ def _flags(launch: Launch, script: TrainingEntry | None, configs: Sequence[Consu
         of_hydra = (call.dialect for call in configs if call.dialect == "hydra")
         dialect = dialect_of(launch) or next(of_hydra, None)
     else:
-        dialect = next(iter((*script.parses, *(call.dialect for call in configs))), None)
+        read = (*script.parses, *(call.dialect for call in configs))
+        dialect = dialect_of_started(launch) or next(iter(read), None)
     if dialect is not None:
         said, stored = flags_call(launch, dialect), script.stored if script is not None and script.parses else {}
         yield replace(said, arguments={**said.arguments, **stored})
@@ -517,21 +533,28 @@ def _flags(launch: Launch, script: TrainingEntry | None, configs: Sequence[Consu
 
 def _configs(library: Library, names: Iterable[str]) -> list[ConsumerCall]:
     """The configs among these files."""
-    found = [_config(library, name) for name in dict.fromkeys(names)]
-    return [call for call in found if call is not None]
+    found = [call for name in dict.fromkeys(names) if (call := _config(library, name)) is not None]
+    defaults = defaults_of(library) if any(call.dialect == YACS for call in found) else None
+    return [*found, *([defaults] if defaults is not None and defaults not in found else [])]
 
 
 def _config(library: Library, name: str) -> ConsumerCall | None:
     syntax = library.files[name].syntax
     if syntax == "python":
-        return _constants(library, name)
+        return _constants(library, name)[0]
     document = library.document(name)
     return None if document is None else library.attempt(name, partial(read_config, document, name, syntax))
 
 
-def _constants(library: Library, name: str) -> ConsumerCall | None:
+def _constants(library: Library, name: str) -> tuple[ConsumerCall | None, tuple[str, ...]]:
+    """The config that a Python file is, and the files that it inherits from."""
     source = library.python(name)
-    return None if source is None else library.worked(name, partial(read_constants, source, name))
+    if source is None:
+        return None, ()
+    if (inherited := read_inherited(library, name)) is not None:
+        return inherited.call, inherited.files
+    read = read_defaults if MADE.search(library.files[name].data) else read_constants
+    return library.worked(name, partial(read, source, name)), ()
 
 
 def _with_named(library: Library, calls: Sequence[ConsumerCall]) -> list[ConsumerCall]:

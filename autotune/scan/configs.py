@@ -19,7 +19,17 @@ from autotune.model.source import DataValue, Document, Scalar
 REFERENCE = re.compile(r"\$\{(\.*)([A-Za-z_][\w.]*)\}")
 """An interpolation of OmegaConf and its like: "${model.width}", or "${.width}" from the level of its own key."""
 
+HYPERPYYAML = re.compile(r"<([A-Za-z_]\w*)((?:\[\w+\])*)>")
+"""A reference of HyperPyYAML: !ref <lr>, !ref <opts[batch_size]>. What is worked out of several stays text."""
+
 _WORDS = re.compile(rb"[A-Za-z_]\w*")
+
+WORKERS = "num_workers"
+
+_BESIDE_WORKERS = ("_target_", "batch_size", "train_batch_size", "train_bs")
+
+_EVALUATES = re.compile(r"(?:^|[._])(?:val|valid|validation|eval|evaluation|test|predict|infer|inference)(?:$|[._\d])")
+"""In the path of a loader that trains nothing."""
 
 MAX_REFERENCES = 10
 """Interpolations that are followed one after another."""
@@ -49,25 +59,59 @@ def read_config(document: Document, file: str, syntax: str) -> ConsumerCall | No
 
     A file that Hydra puts together with others (`defaults`, `_target_` at the top) leaves open what they add.
     """
-    entries = {entry.key: entry for entry in document.entries}
-    dialect = recognise({key: entry.value for key, entry in entries.items()}, syntax)
+    dialect = recognise({entry.key: entry.value for entry in document.entries}, syntax)
     if dialect is None:
         return None
     arguments = written_values(document, file)
+    if dialects()[dialect].get("flat"):
+        arguments = {name: replace(one, key=name) for key, one in arguments.items() if (name := _flat(key))}
+    if dialects()[dialect].get("targets"):
+        arguments |= {key: one for key, one in _of_loader(arguments).items() if key not in arguments}
     is_part = any(entry.path[0] in ("defaults", "_target_") for entry in document.entries if entry.path)
-    return ConsumerCall(dialect, "", RUN, arguments, Location(file, 1), is_open=is_part)
+    is_open = is_part or bool(dialects()[dialect].get("open"))
+    return ConsumerCall(dialect, "", RUN, arguments, Location(file, 1), is_open=is_open)
+
+
+def _of_loader(arguments: Mapping[str, WrittenValue]) -> Mapping[str, WrittenValue]:
+    """The arguments of the one loader to train with, as if they stood at the top: those of what `_target_` makes, or
+    workers beside a batch size."""
+    holders = [key.removesuffix(f".{WORKERS}") for key in arguments if key.endswith(f".{WORKERS}")]
+    made = [one for one in holders if any(f"{one}.{key}" in arguments for key in _BESIDE_WORKERS)]
+    training = [one for one in made if not _EVALUATES.search(one)]
+    if len(training) != 1:
+        return {}
+    start = f"{training[0]}."
+    below = {key.removeprefix(start): one for key, one in arguments.items() if key.startswith(start)}
+    return {key: replace(one, key=key) for key, one in below.items() if "." not in key}
 
 
 def recognise(values: Mapping[str, object], syntax: str) -> str | None:
     """The dialect of a file or a command line with these dotted keys; of two, the one that extends the other."""
-    keys = _Keys(values, frozenset(holder for key in values for holder in _holders(key)))
+    keys = _keys(values)
+    # Tables of any name are for config files; a command line has none.
+    flat = _keys({name: value for key, value in values.items() if (name := _flat(key))}) if syntax != "shell" else keys
     found = [
         name
         for name, tables in _tables(syntax).items()
-        if any(_has_keys(keys.have, table) and not any(map(keys.have, table.get("none", ()))) for table in tables)
+        if any(_is_of(flat if dialects()[name].get("flat") else keys, table) for table in tables)
     ]
+    found = [name for name in found if not dialects()[name].get("weak")] or found
     own = [name for name in found if not any(other != name and extends(other, name) for other in found)]
     return own[0] if len(own) == 1 else None
+
+
+def _is_of(keys: _Keys, table: Mapping[str, Any]) -> bool:
+    return _has_keys(keys.have, table) and not any(map(keys.have, table.get("none", ())))
+
+
+def _keys(values: Mapping[str, object]) -> _Keys:
+    return _Keys(values, frozenset(holder for key in values for holder in _holders(key)))
+
+
+def _flat(key: str) -> str:
+    """A key without the table that it stands in; "" for one that stands deeper."""
+    table, _, name = key.rpartition(".")
+    return name if "." not in table else ""
 
 
 def may_be_config(data: bytes, syntax: str) -> bool:
@@ -149,15 +193,27 @@ def _target(key: str, written: Mapping[str, WrittenValue]) -> WrittenValue:
     first = given = written[key]
     at = key
     for _ in range(MAX_REFERENCES):
-        if not isinstance(given.value, str) or ("${" not in given.value and given.value != "???"):
+        if not isinstance(given.value, str) or not _refers(given.value):
             return replace(given, key=first.key)
-        found = REFERENCE.fullmatch(given.value)
-        level = at.split(".")[: -len(found[1])] if found is not None and found[1] else []
-        at = ".".join([*level, found[2]]) if found is not None else ""
+        at = _named(given.value, at)
         if at not in written:
             break
         given = written[at]
     return replace(first, value=None, known=False)
+
+
+def _refers(text: str) -> bool:
+    """Whether a text stands for something else: an interpolation, a !ref, what is still to be given."""
+    return "${" in text or text == "???" or HYPERPYYAML.fullmatch(text) is not None
+
+
+def _named(text: str, at: str) -> str:
+    """The key that the text at the key `at` refers to; "" for one that is worked out."""
+    if (found := HYPERPYYAML.fullmatch(text)) is not None:
+        return f"{found[1]}{found[2].replace('[', '.').replace(']', '')}"
+    found = REFERENCE.fullmatch(text)
+    level = at.split(".")[: -len(found[1])] if found is not None and found[1] else []
+    return ".".join([*level, found[2]]) if found is not None else ""
 
 
 def _value(value: Scalar | tuple[()]) -> Value | None:

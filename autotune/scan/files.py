@@ -74,10 +74,10 @@ MAX_NEAR = 200
 MANY = 3
 """More files of one folder than this, left out for one reason, are one note."""
 
-_PACKAGES = ("torch", "deepspeed", "peft", "unsloth", "fastai", "ignite", "composer", "timm")
+_PACKAGES = ("torch", "deepspeed", "peft", "unsloth", "fastai", "ignite", "composer", "timm", "ultralytics")
 """Packages to train with, beside those of the trainer frameworks."""
 
-_TRAINS = ("Loader", "Trainer", "backward", "training_step", "optim")
+_TRAINS = ("Loader", "Trainer", "backward", "training_step", "optim", ".train(")
 """Words of a script that trains, beside the classes of the trainer frameworks."""
 
 _SETS = ("set_num_threads", "set_float32_matmul_precision", "allow_tf32", "fp32_precision")
@@ -86,6 +86,14 @@ _DESCRIBED = re.compile(rb"^[ \t-]*(?:containers|run|commands)[ \t]*:", re.MULTI
 """The key below which a job has its commands: Kubernetes, SkyPilot, dstack."""
 
 _SHELL_LINE = re.compile(rb'(?:"|\\n)[ \t]*(?:!|%%)')
+
+_INHERITED = re.compile(
+    rb"^(?:(?:train_dataloader|optim_wrapper|train_cfg|default_hooks|data) *= *(?:dict *\(|\{)|_base_ *=)"
+    rb"|^with read_base\(\)|^_C *= *\w*(?:CN|CfgNode)\(",
+    re.MULTILINE,
+)
+"""What stands in configs of MMEngine and MMCV, and in a project's defaults of yacs."""
+
 _COMPOSED = re.compile(rb"^defaults:", re.MULTILINE)
 """Hydra's list of further files: what the config holds is known with them."""
 
@@ -249,7 +257,8 @@ def is_relevant(file: File) -> bool:
     """Whether the bytes of `file` hold a word without which it says nothing about training."""
     if file.syntax == "python":
         imports = _imports().search(file.data) and _training().search(file.data)
-        return bool(imports or _CONSTANTS.search(file.data) or _commands().search(file.commands))
+        has_config = _CONSTANTS.search(file.data) or _INHERITED.search(file.data)
+        return bool(imports or has_config or _commands().search(file.commands))
     if file.syntax == "shell":
         return _commands().search(file.data) is not None
     is_config = may_be_config(file.data, file.syntax) or _COMPOSED.search(file.data) is not None

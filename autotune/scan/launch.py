@@ -13,6 +13,7 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 
 from autotune.catalogue.coercion import literal, typed
+from autotune.catalogue.dialects import started
 from autotune.catalogue.frameworks import Launcher
 from autotune.catalogue.launchers import PREFIXES, launchers, training_modules
 from autotune.invocation.shape import FLAG, assigned, key, name, shape
@@ -35,6 +36,9 @@ SEVERAL = re.compile(r"\$\{?[@*]|\[[@*]\]|\$\{?\w*(?:args|opts|options|flags|par
 
 WHOLE = re.compile(r"[\"']?\$(?:\w+|\{[^}]*\}|\(.*\)|[@*])[\"']?", re.DOTALL)
 """A word that is one expansion."""
+
+CHOOSES = frozenset({"config_name", "config_path", "config_dir"})
+"""Flags of Hydra's that name a config, which may hold what the command does not say."""
 
 GOES = ("cd", "pushd", "popd")
 """Commands behind which a shell stands in another folder."""
@@ -129,6 +133,12 @@ def dialect_of(launch: Launch) -> str | None:
     return dialect_of_program(launch) or recognise({name: given.value for name, given in launch.flags.items()}, "shell")
 
 
+def dialect_of_started(launch: Launch) -> str | None:
+    """The dialect of the flags where it is known whose script or module the command starts, and they are of it."""
+    found = dialect_of(launch)
+    return found if found in started(launch.script or launch.module or "") else None
+
+
 def _launch(command: ShellCommand, file: str) -> Launch | None:
     words = _inner_command(command.words)
     found = shape([_text(word) for word in words])
@@ -152,7 +162,9 @@ def _launch(command: ShellCommand, file: str) -> Launch | None:
         tuple(dict.fromkeys(configs + constants)),
         _num_processes(launcher, own, variables),
         own,
-        is_open=any(word.value is None for word in _others(rest)) or any(map(_may_be_several, rest)),
+        is_open=any(word.value is None for word in _others(rest))
+        or any(map(_may_be_several, rest))
+        or not CHOOSES.isdisjoint(flags),
         variables=variables,
         before=tuple(map(_written, (*command.words[: len(command.words) - len(words)], *words[: found.program]))),
     )

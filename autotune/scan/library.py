@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast
 from msgspec import Struct, field
 
 from autotune.errors import UsageError
-from autotune.model.scanned import IgnoreComment, ScanNote
+from autotune.model.scanned import ConsumerCall, IgnoreComment, ScanNote
 from autotune.model.source import Document
 from autotune.pycode.work_budget import STEPS, Work, attempt
 from autotune.scan.comments import ignore_comments
@@ -42,7 +42,8 @@ class Library(Struct):
     on each file that was parsed. `main` is the work that is left for the file
     whose bundles are being gathered: a command, or a script or config that no command names. `reading` is what is left
     for the file that is being read now: all files that are read together spend of it. `followed` counts the modules
-    that scripts follow, `module_graph` is what these know of each other.
+    that scripts follow, `module_graph` is what these know of each other. `of_project` are calls that count for several
+    bundles, by dialect.
     """
 
     root: Path
@@ -56,6 +57,7 @@ class Library(Struct):
     nodes: Nodes | None = None
     module_graph: ModuleGraph | None = None
     followed: int = 0
+    of_project: dict[str, ConsumerCall | None] = field(default_factory=dict)
     _indexes: dict[str, Index | None] = field(default_factory=dict)
     _parsed: dict[str, Any] = field(default_factory=dict)
     _commands: dict[str, shell.ShellScript | None] = field(default_factory=dict)

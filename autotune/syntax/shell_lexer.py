@@ -1,6 +1,7 @@
 """Cuts a shell script into words and operators (bash; source: its manual, "Shell Syntax" and "Shell Expansions").
 
-Here-documents and redirections are passed over; what a substitution would run is passed over and never run.
+Redirections are passed over, here-documents too, but for the text of the last one; what a substitution would run is
+passed over and never run.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ import re
 from collections.abc import Iterator
 
 from msgspec import Struct, field
+from msgspec.structs import replace
 
 from autotune.model.source import Comment
 from autotune.syntax.shell_tokens import ExpansionRun, Operator, Piece, Token, Variable
@@ -21,6 +23,7 @@ _OPERATOR = re.compile(r"\n|;;&|;;|;&|;|&&|\|\||\|&|\||&|\(|\)")
 _REDIRECTION = re.compile(r"&>>?|(?:\d+|\{\w+\})?(?:<<<|<<-?|<>|<&|>&|>>|>\||<|>)")
 _OUTSIDE = re.compile(r"[^ \t\r\n\\'\"$`|&;()<>]++")
 _IN_QUOTES = re.compile(r"[^\\\"$`]++")
+_IN_BODY = re.compile(r"[^\\$`]++")
 _IN_DEFAULT = re.compile(r"[^\\'\"$`}]++")
 _ESCAPE = re.compile(r"\\(\r?\n|.)", re.DOTALL)
 _SINGLE_QUOTED = re.compile(r"'([^']*)'")
@@ -42,13 +45,17 @@ _CLOSING = {"(": ")", "$(": ")", "${": "}", '"': '"', "`": "`"}
 
 
 class Lexer(Struct):
-    """A place in the text that only moves on. `changed` are variables that an expression in a word changes."""
+    """A place in the text that only moves on.
+
+    `changed` are variables that an expression in a word changes; `body` is the text of the last here-document.
+    """
 
     text: Text
     place: int = 0
     comments: list[Comment] = field(default_factory=list)
     changed: set[str] = field(default_factory=set)
-    heredocs: list[re.Pattern[str]] = field(default_factory=list)
+    heredocs: list[tuple[re.Pattern[str], bool]] = field(default_factory=list)
+    body: Token | None = None
     left: int = 4 * MAX_VALUES
 
     def tokens(self) -> Iterator[Token | Operator]:
@@ -86,8 +93,9 @@ class Lexer(Struct):
     def _operator(self, match: re.Match[str]) -> Operator:
         self.place = match.end()
         if match[0] == "\n":
-            for end in self.heredocs:
+            for end, has_variables in self.heredocs:
                 found = end.search(self.text.text, self.place)
+                self.body = self._body(found.start() if found else len(self.text.text), has_variables)
                 self.place = found.end() if found else len(self.text.text)
             self.heredocs.clear()
         return Operator(match[0], match.start())
@@ -102,7 +110,18 @@ class Lexer(Struct):
         if "<<" in match[0] and "<<<" not in match[0]:
             delimiter = re.sub(r"['\"\\]", "", self.text.text[target.start : target.end])
             tabs = r"\t*" if match[0].endswith("-") else ""
-            self.heredocs.append(re.compile(rf"^{tabs}{re.escape(delimiter)}\r?$", re.MULTILINE))
+            last = re.compile(rf"^{tabs}{re.escape(delimiter)}\r?$", re.MULTILINE)
+            self.heredocs.append((last, target.end - target.start == len(delimiter)))
+
+    def _body(self, end: int, has_variables: bool) -> Token:
+        """The text of a here-document, which goes up to `end`."""
+        start = self.place
+        if not has_variables:
+            return Token(start, end, (ExpansionRun(self.text.text[start:end], start, True),))
+        inner = Lexer(replace(self.text, text=self.text.text[:end]), start, left=self.left)
+        pieces = inner._pieces(_IN_BODY, True, 0)
+        self.left, self.changed = inner.left, self.changed | inner.changed
+        return Token(start, end, pieces)
 
     def _process(self) -> Token:
         """<(command) or >(command): the name of a file that nobody knows."""
@@ -163,7 +182,7 @@ class Lexer(Struct):
                 pieces.append(self._escape(quoted))
             elif self._is_at("$", "`"):
                 pieces += self._expansion(quoted, depth)
-            elif plain is not _IN_QUOTES and self._is_at("'", '"'):
+            elif plain not in (_IN_QUOTES, _IN_BODY) and self._is_at("'", '"'):
                 pieces += self._quotes(depth)
             else:
                 return tuple(pieces)

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from typing import Literal
 
 from msgspec import Struct, field
+from msgspec.structs import replace
 
 from autotune.syntax.shell_lexer import Lexer
 from autotune.syntax.shell_tokens import Operator, Token
@@ -16,6 +17,8 @@ _BETWEEN = {"then", "do", "!", "time"}
 _TESTS = ("[", "test")
 _ELSE = ("||", "|", "|&")
 _MAYBE = ("&&", *_ELSE)
+_WHOLE = tuple(tuple(words) for one in ("''", '""') for words in (("-r", "-d", one), ("-rd", one), ("-d", one, "-r")))
+"""Options of `read` with which it takes all lines as they are."""
 _CASE_ENDS = (";;", ";&", ";;&")
 _LIST_ENDS = (";", "&", ")", *_CASE_ENDS)
 When = Literal["once", "perhaps", "later"]
@@ -77,10 +80,19 @@ class Statements(Struct):
             when: When = "later" if "function" in self.blocks else "once" if is_certain else "perhaps"
             if not self.branch and self._is_branch():
                 self.branch = self._number()
-            yield Statement(tuple(self.words), when, tuple(filter(None, (*self.scopes, self.branch))))
+            words = self._filled(self.lexer.body)
+            yield Statement(words, when, tuple(filter(None, (*self.scopes, self.branch))))
             self.is_tested = self._written(self.words[0]) in _TESTS
             self.words.clear()
             self.before = ""
+
+    def _filled(self, body: Token | None) -> tuple[Token, ...]:
+        """The words. `read -r -d '' NAME <<END` takes a here-document as a whole: it is an assignment."""
+        self.lexer.body = None
+        words = tuple(map(self._written, self.words))
+        if body is None or words[0] != "read" or words[1:-1] not in _WHOLE or not words[-1].isidentifier():
+            return tuple(self.words)
+        return (replace(self.words[-1], pieces=(), name=words[-1], value=body),)
 
     def _is_branch(self) -> bool:
         """Whether what stands next in its list runs only sometimes, or in a shell of its own: a test && it, a || it, a

@@ -28,6 +28,13 @@ TOP = (
     "model",
     "shape",
     "fsdp",
+    "flat",
+    "inherits",
+    "open",
+    "weak",
+    "method",
+    "targets",
+    "starts",
 )
 ENTRY = (
     "key",
@@ -332,3 +339,10 @@ def test_the_installed_release_has_no_removed_argument(library) -> None:
     if call not in SOURCES | OTHERS:
         pytest.skip(f"the source of {call} is not read here")
     assert sorted(set(library["arguments"]) & arguments_of(call)) == []
+
+
+def test_every_dialect_has_a_row_in_the_table() -> None:
+    text = (Path(__file__).parents[2] / "docs" / "dialects.md").read_text(encoding="utf-8")
+    firsts = [line.split("|")[1] for line in text.splitlines() if line.startswith("| `")]
+    named = [name for first in firsts for name in first.replace("`", "").replace(" ", "").split(",")]
+    assert sorted(named) == sorted(dialects())

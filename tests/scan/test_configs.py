@@ -312,6 +312,158 @@ EXPECTED: dict[str, tuple[str, dict[str, object]]] = {
             "checkpoint.total_limit": 2,
         },
     ),
+    "kohya.toml": (
+        "kohya",
+        {
+            "loader.num_workers": 0,
+            "loader.batch_size": 4,
+            "train.activation_checkpointing": True,
+            "train.precision": "bf16-mixed",
+            "checkpoint.interval_steps": 500,
+            "model.attention": "sdpa",
+            "train.epochs": 10.0,
+            "train.learning_rate": 0.0001,
+            "optimizer.name": "AdamW8bit",
+        },
+    ),
+    "kohya_gui.json": (
+        "kohya_gui",
+        {
+            "loader.persistent_workers": False,
+            "train.accumulation_steps": 1,
+            "train.activation_checkpointing": True,
+            "train.precision": "fp16-mixed",
+            "loader.num_workers": 0,
+            "loader.batch_size": 2,
+            "train.compile": False,
+            "model.attention": "xformers",
+            "train.epochs": 4.0,
+            "train.learning_rate": 0.0001,
+            "optimizer.name": "AdamW8bit",
+        },
+    ),
+    "diffusion_pipe.toml": (
+        "diffusion_pipe",
+        {
+            "loader.batch_size": 2,
+            "train.accumulation_steps": 4,
+            "train.activation_checkpointing": True,
+            "train.precision": "bf16",
+            "checkpoint.interval_steps": 200,
+            "evaluation.interval_steps": 100,
+            "train.epochs": 100.0,
+            "train.learning_rate": 2e-05,
+            "optimizer.name": "adamw_optimi",
+        },
+    ),
+    "verl.yaml": (
+        "verl",
+        {
+            "loader.batch_size": 8,
+            "train.activation_checkpointing": True,
+            "train.epochs": 15.0,
+            "train.learning_rate": 1e-06,
+        },
+    ),
+    "verl_sft.yaml": (
+        "verl_sft",
+        {
+            "loader.batch_size": 4,
+            "train.activation_checkpointing": False,
+            "checkpoint.interval_steps": 100,
+            "data.max_length": 1024,
+            "train.epochs": 3.0,
+            "train.learning_rate": 1e-05,
+            "train.global_batch": 256,
+        },
+    ),
+    "compvis.yaml": (
+        "compvis",
+        {
+            "loader.num_workers": 0,
+            "loader.batch_size": 48,
+            "train.accumulation_steps": 2,
+            "train.activation_checkpointing": True,
+            "train.precision": "fp16-mixed",
+            "checkpoint.interval_steps": 100,
+            "train.epochs": 40.0,
+        },
+    ),
+    "fairseq_hydra.yaml": (
+        "fairseq_hydra",
+        {
+            "loader.num_workers": 0,
+            "logging.interval_steps": 200,
+            "train.accumulation_steps": 2,
+            "train.activation_checkpointing": True,
+            "train.precision": "fp16-mixed",
+            "checkpoint.interval_steps": 5000,
+            "train.max_steps": 400000,
+            "train.learning_rate": 0.0005,
+            "optimizer.name": "adam",
+            "checkpoint.total_limit": 1,
+        },
+    ),
+    "ultralytics.yaml": (
+        "ultralytics",
+        {
+            "loader.num_workers": 0,
+            "loader.batch_size": 32,
+            "train.precision": "fp32",
+            "train.epochs": 50.0,
+            "train.learning_rate": 0.01,
+            "optimizer.name": "AdamW",
+        },
+    ),
+    "speechbrain.yaml": (
+        "speechbrain",
+        {
+            "loader.num_workers": 0,
+            "loader.batch_size": 6,
+            "train.accumulation_steps": 2,
+            "train.precision": "fp16-mixed",
+            "train.epochs": 15.0,
+            "train.learning_rate": 0.9,
+        },
+    ),
+    "yacs.yaml": (
+        "yacs",
+        {
+            "loader.num_workers": 0,
+            "train.precision": "fp32",
+            "train.epochs": 120.0,
+            "train.learning_rate": 0.008,
+            "train.global_batch": 64,
+            "optimizer.name": "SGD",
+        },
+    ),
+    "hydra_targets.yaml": (
+        "hydra",
+        {
+            "loader.num_workers": 0,
+            "loader.batch_size": 8,
+            "loader.pin_memory": False,
+        },
+    ),
+    "diffusers.yaml": (
+        "diffusers",
+        {
+            "loader.num_workers": 0,
+            "loader.batch_size": 4,
+            "train.accumulation_steps": 2,
+            "train.activation_checkpointing": True,
+            "train.precision": "bf16-mixed",
+            "checkpoint.interval_steps": 500,
+            "evaluation.interval_steps": 1000,
+            "model.attention": "xformers",
+            "train.max_steps": 10000,
+            "train.learning_rate": 0.0001,
+        },
+    ),
+    "project.yaml": (
+        "project",
+        {"loader.num_workers": 0, "loader.batch_size": 8, "loader.pin_memory": False},
+    ),
 }
 
 
@@ -411,6 +563,66 @@ def test_an_interpolation_is_followed_to_where_a_person_edits_it() -> None:
     assert (micro.location.line, micro.location.key) == (2, "width")
     unknown = [key for key, one in call.arguments.items() if not one.known]
     assert unknown == ["train.log_interval", "train.save_interval", "train.epochs", "train.max_steps"]
+
+
+HYPERPYYAML = """\
+output_folder: !ref out/<seed>
+number_of_epochs: 3
+opts: {size: 4}
+lr: !ref <opts[size]>
+precision: !ref <missing>
+train_dataloader_opts:
+  batch_size: !ref <opts[size]>
+  num_workers: !ref <opts[size]> * 2
+"""
+
+
+def test_a_ref_of_hyperpyyaml_is_followed_and_what_is_worked_out_of_it_is_not_known() -> None:
+    call = read(HYPERPYYAML)
+    assert call is not None
+    assert call.dialect == "speechbrain"
+    found = {one.name: (one.value, one.location and one.location.key) for one in settings_of([call], {})}
+    assert found == {
+        "loader.batch_size": (4, "opts.size"),
+        "train.epochs": (3.0, "number_of_epochs"),
+        "train.learning_rate": (4.0, "opts.size"),
+    }
+
+
+TARGETS = """trainer: {_target_: project.Trainer}
+data:
+  train: {_target_: torch.utils.data.DataLoader, batch_size: 8, num_workers: 0}
+  EVAL: {_target_: torch.utils.data.DataLoader, batch_size: 1, num_workers: 2}
+"""
+
+
+@pytest.mark.parametrize(
+    ("name", "batch"), [("val", 8), ("test_loader", 8), ("eval2", 8), ("train_more", None), ("plain", None)]
+)
+def test_the_loader_that_a_target_makes_to_train_with(name: str, batch: int | None) -> None:
+    call = read(TARGETS.replace("EVAL", name))
+    assert call is not None
+    found = {one.name: one.value for one in settings_of([call], {})}
+    assert found.get("loader.batch_size") == batch
+
+
+@pytest.mark.parametrize(
+    ("text", "workers"),
+    [
+        ("batch_size: 8\nnum_workers: 0\nlr: 0.1\n", 0),
+        ("data: {batch_size: 8, num_workers: 0}\nlr: 0.1\n", 0),
+        ("train: {batch_size: 8, num_workers: 0}\nval: {batch_size: 1, num_workers: 2}\nlr: 0.1\n", 0),
+        ("a: {batch_size: 8, num_workers: 0}\nb: {batch_size: 1, num_workers: 2}\nlr: 0.1\n", None),
+        ("test: {batch_size: 8, num_workers: 0}\nlr: 0.1\n", None),
+        ("server: {num_workers: 0}\ntrain: {batch_size: 8}\nlr: 0.1\n", None),
+    ],
+)
+def test_a_projects_own_file(text: str, workers: int | None) -> None:
+    call = read(text)
+    assert call is not None
+    assert call.is_open
+    found = {one.name: one.value for one in settings_of([call], {})}
+    assert found.get("loader.num_workers") == workers
 
 
 def test_places_are_those_of_the_values() -> None:

@@ -361,3 +361,18 @@ def test_a_value_that_doubles_and_doubles_is_not_known() -> None:
 @given(st.binary(max_size=30) | texts(FRAGMENTS).map(str.encode) | mutants(SAMPLE.encode()))
 def test_any_bytes_are_read_or_refused_with_a_place(file: bytes) -> None:
     error_of(lambda: check_places(file, shell.read(file, "file")))
+
+
+@pytest.mark.parametrize("words", ["-r -d ''", "-rd ''", '-d "" -r'])
+def test_a_here_document_that_is_read_as_a_whole_is_a_value(words: str) -> None:
+    text = f"BS=2\nread {words} ARGS <<EOF\ntrain.py \\\n  --batch $BS \\\n  --name $(hostname)\nEOF\npython $ARGS\n"
+    (command,) = shell.read(text.encode(), "x.sh").commands
+    found = [(word.value, word.line) for word in command.words]
+    assert found == [("python", 7), ("train.py", 3), ("--batch", 4), ("2", 1), ("--name", 5), (None, 7)]
+
+
+@pytest.mark.parametrize("line", ["read -r -d '' ARGS <<'EOF'", "read ARGS <<EOF", "read -r -d x ARGS <<EOF"])
+def test_other_here_documents_are_not_filled_in(line: str) -> None:
+    text = f"BS=2\n{line}\n--batch $BS\nEOF\npython train.py $ARGS\n"
+    words = [word.value for command in shell.read(text.encode(), "x.sh").commands for word in command.words]
+    assert words[-1] == ("$BS" if "'EOF'" in line else None)

@@ -10,6 +10,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from autotune.catalogue import frameworks
+from autotune.catalogue.dialects import dialects, methods
 from autotune.pycode.functions import called_class, with_bases
 from autotune.pycode.index import Index
 from autotune.pycode.names import full_name, package_and_name
@@ -135,11 +136,16 @@ def of_class(index: Index, class_: ast.ClassDef) -> ConsumerSpec | None:
 
 
 def _method(index: Index, call: ast.Call) -> ConsumerSpec | None:
-    """`AutoModel.from_pretrained(...)`, and the call of a tokenizer that pads."""
+    """`AutoModel.from_pretrained(...)`, a method that trains, and the call of a tokenizer that pads."""
     if last_name(call.func) == "from_pretrained" and isinstance(call.func, ast.Attribute):
         package, class_ = package_and_name(full_name(index, call.func.value))
         is_model = package == "transformers" and not NO_MODEL.search(class_)
         return ConsumerSpec("torch", "from_pretrained") if is_model else None
+    dialect = methods().get(last_name(call.func)) if isinstance(call.func, ast.Attribute) and call.keywords else None
+    if dialect is not None:
+        package = dialects()[dialect]["package"]
+        is_its = any(module.split(".")[0] == package for module in index.imports)
+        return ConsumerSpec(dialect, last_name(call.func)) if is_its else None
     is_tokenizer = "tokenizer" in last_name(call.func).lower() and full_name(index, call.func) is None
     is_told = any(keyword.arg in ("padding", "max_length") for keyword in call.keywords)
     if is_tokenizer and is_told and not _is_caption(index, call):
