@@ -16,9 +16,12 @@ ROOT = Path(__file__).parents[1]
 
 NAVIGATION = {
     "Tutorials": ["trainer", "lightning-cli", "raw-loop", "sbatch", "rented-gpu", "ci"],
-    "How to": ["install", "ci", "reports", "fit", "gpu", "patch-file", "adding-a-rule"],
+    "How to": [
+        *("install", "ci", "notebooks", "reports", "watch", "fit", "gpu", "jobs", "cluster", "containers"),
+        *("patch-file", "adding-a-rule"),
+    ],
     "Rules": ["rules/README", "rules/symptoms", "rules/what-ifs", "rules/left-out"],
-    "Reference": ["words", "stability", "ways", "/skills/autotune/SKILL", "/CHANGELOG"],
+    "Reference": ["words", "stability", "ways", "dialects", "scale", "/skills/autotune/SKILL", "/CHANGELOG"],
     "Explanation": [
         *("lines", "tune", "search", "verify", "prediction", "accuracy", "claims", "isolation", "/SECURITY"),
         *("architecture", "/CONTRIBUTING", "/CODE_OF_CONDUCT", "/fixtures/README", "/fixtures/labelled/README"),

@@ -23,7 +23,7 @@ def command(folders: tuple[Path, ...], format_: str, output: Path | None) -> Non
     """One line for each diagnosed job below FOLDER (default: here): what bounds it, what it waits for, what it loses.
 
     \b
-        autotune runs /home/team --format csv --output jobs.csv
+        autotune runs team --format csv --output jobs.csv
         autotune runs . --format prometheus --output /var/lib/node_exporter/autotune.prom
 
     What is not known is left empty. A line is as it was when the job was measured; `autotune report FOLDER` computes

@@ -8,6 +8,7 @@ its options exist; programs of others are left out by name.
 from __future__ import annotations
 
 import gzip
+import json
 import os
 import re
 import shutil
@@ -32,9 +33,11 @@ from autotune.patch.journal import sha256
 
 OTHERS = {
     "accelerate": "a launcher of Hugging Face",
+    "apptainer": "runs a container",
     "cat": "shows a file",
     "cd": "of the shell",
     "cp": "copies a file",
+    "docker": "runs a container",
     "eval": "of the shell",
     "git": "version control",
     "pip": "installs packages",
@@ -84,6 +87,10 @@ def workshop(tmp_path_factory: pytest.TempPathFactory) -> Workshop:
     shutil.copytree(PROJECTS / "lightning_cli", folder, dirs_exist_ok=True)  # configs/ and the package pkg/
     shutil.copy(PROJECTS / "hf_flags" / "run.sh", folder)
     (folder / "job.sbatch").write_text("#!/bin/bash\n#SBATCH --gres=gpu:4\nsrun torchrun --nproc-per-node 4 train.py\n")
+    shutil.copy(folder / "job.sbatch", folder / "train.sbatch")
+    cell = {"cell_type": "code", "execution_count": None, "metadata": {}, "outputs": [], "source": "import torch\n"}
+    notebook = {"cells": [cell], "metadata": {}, "nbformat": 4, "nbformat_minor": 4}
+    (folder / "train.ipynb").write_text(json.dumps(notebook))
     for name in ("train.py", "other.py"):
         shutil.copy(PROJECTS / "raw_argparse" / "train.py", folder / name)
     shutil.copy(ROOT / "fixtures" / "configs" / "trl.yaml", folder / "sft.yaml")
@@ -103,6 +110,7 @@ def workshop(tmp_path_factory: pytest.TempPathFactory) -> Workshop:
     measured = [sys.executable, "-m", "autotune", "diagnose", "--steps", "5", "--quiet", "--no-lock", "train.py"]
     subprocess.run(measured, cwd=folder, check=True, capture_output=True, env={**os.environ, "OMP_NUM_THREADS": "1"})
     (run_folder,) = (folder / ".autotune" / "runs").iterdir()
+    shutil.copytree(folder / ".autotune", folder / "team" / "project" / ".autotune")
     _propose_a_change(run_folder, folder)
     for name in ("recording.json", "baseline.json"):
         shutil.copy(next(run_folder.glob("recording-*.json")), folder / name)
