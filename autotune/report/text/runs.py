@@ -11,7 +11,8 @@ from autotune.report.units import percent, step_time
 
 HEADS = ("when (UTC)", "hosts", "ranks", "step", "bound by", "waits", "h lost", "first fix", "command")
 _RIGHT = frozenset((2, 3, 5, 6))
-_WIDEST_HOSTS, LEAST_COMMAND = 18, 12
+_WIDEST_HOSTS, _WIDEST_FIX, LEAST_COMMAND = 14, 24, 20
+_TO_MINUTES = len("2026-11-24T09:30")
 
 
 def render(found: FoundJobs, colour: bool, width: int) -> str:
@@ -39,14 +40,14 @@ def _row(job: JobSummary) -> tuple[str, ...]:
     bound = f"{job.bound.replace('_', ' ')} {percent(job.bound_share)}" if job.bound and job.bound_share else "-"
     fix = f"{job.first_fix} {job.first_fix_name}" if job.first_fix else "-"
     return (
-        clean(job.began or "-").replace("T", " ").removesuffix("Z"),
+        clean(job.began or "-")[:_TO_MINUTES].replace("T", " "),
         shorten(clean(_hosts(job)), _WIDEST_HOSTS),
         "-" if job.ranks is None else f"{job.ranks}{missing}",
         "-" if job.step_ms is None else step_time(job.step_ms),
         bound if job.step_ms is not None else clean(job.outcome.replace("_", " ")),
         "-" if job.wait_share is None else percent(job.wait_share),
         "-" if job.hours_lost is None else f"{job.hours_lost:,.1f}",
-        clean(fix),
+        shorten(clean(fix), _WIDEST_FIX),
         clean(shlex.join(job.command)) or "-",
     )
 
