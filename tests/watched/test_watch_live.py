@@ -270,9 +270,9 @@ def test_the_line_of_the_wheel_starts_it_in_an_environment_and_costs_nothing_whe
         {"AUTOTUNE_WATCH": "0"},
         {"AUTOTUNE_WATCH": "1", "AUTOTUNE_REQUEST": "measured"},
     ):
-        words = [python, "-c", names]
+        words = [python, "-c", "import sys; print('_autotune_probe' in sys.modules)"]
         off = subprocess.run(words, env={**variables, **more}, cwd=tmp_path, capture_output=True, text=True)
-        assert (off.stdout, off.stderr) == ("[]\n", "")
+        assert (off.stdout, off.stderr) == ("False\n", "")
     script = [python, SCRIPTS / "steady.py", "--steps", "40"]
     on = subprocess.run(script, env={**variables, "AUTOTUNE_WATCH": "1"}, cwd=tmp_path, capture_output=True, text=True)
     assert (on.returncode, on.stdout[:5]) == (0, "loss "), on.stderr
