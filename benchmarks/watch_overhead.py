@@ -1,9 +1,10 @@
 """What a watched run costs between its windows: the hook of the optimizer's step, in two ways.
 
 (a) Counted: the CPU time of the hook when it is called, as a share of steps of several lengths, and of a write of the
-state, which comes every ten seconds. (b) Interleaved: one process trains, and blocks of its steps run with the hook on
-and off in turns (A B B A), a few tens of milliseconds each, so that load on the host meets both; the ratio is the
-median over the rounds, the interval a 95 % bootstrap over them. Windows are no part of it.
+state, which comes every ten seconds. (b) Interleaved: one process trains, and blocks of its steps, a few tens of
+milliseconds each, run with the hook, without it, and without it once more, in random order, so that load on the host
+meets all three. The ratio of the first to the second is what it costs, that of the third to the second what this
+comparison makes of nothing; medians over the rounds, with 95 % bootstrap intervals. Windows are no part of it.
 """
 
 from __future__ import annotations
@@ -56,8 +57,8 @@ def write_us(watch: Any) -> float:
     return (time.thread_time_ns() - begin) / 20 / 1e3
 
 
-def rounds(clock: Any, step: Callable[[], object], step_s: float, seconds: float) -> list[float]:
-    """Ratios on / off of the rounds: the CPU time of a block's steps, in the order A B B A."""
+def rounds(clock: Any, step: Callable[[], object], step_s: float, seconds: float) -> list[tuple[float, float, float]]:
+    """CPU seconds of a block's steps with the hook, without it, and without it again, each round in another order."""
     steps = max(2, round(BLOCK_S / step_s))
 
     def block(on: bool) -> float:
@@ -71,12 +72,13 @@ def rounds(clock: Any, step: Callable[[], object], step_s: float, seconds: float
             clock.stop()
         return spent
 
-    ratios, until = [], time.monotonic() + seconds
+    found, until, draw = [], time.monotonic() + seconds, random.Random(0)
     while time.monotonic() < until:
-        first, second = block(True), block(False)
-        third, fourth = block(False), block(True)
-        ratios.append((first + fourth) / (second + third))
-    return ratios
+        spent = [0.0, 0.0, 0.0]
+        for which in draw.sample(range(3), 3):
+            spent[which] = block(which == 0)
+        found.append((spent[0], spent[1], spent[2]))
+    return found
 
 
 def interval(values: list[float]) -> tuple[float, float, float]:
@@ -111,8 +113,8 @@ def measure(width: int, seconds: float) -> dict[str, Any]:
         step()
     step_s = (time.thread_time() - begin) / 20
     watch.clock.clear()
-    ratios = rounds(watch.clock, step, step_s, seconds)
-    return {"step_ms": step_s * 1e3, "hook_us": added, "hook_us_spread": spread, "write_us": written, "ratios": ratios}
+    found = rounds(watch.clock, step, step_s, seconds)
+    return {"step_ms": step_s * 1e3, "hook_us": added, "hook_us_spread": spread, "write_us": written, "rounds": found}
 
 
 def main() -> None:
@@ -125,17 +127,22 @@ def main() -> None:
         print(json.dumps(measure(args.measure, args.seconds)))
         return
     print(f"limit between windows: {LIMIT:.1%} of a step\n")
-    print("step ms  hook us         counted  interleaved A/B, CPU time (95 %)       rounds")
+    print("step ms  hook us       write us  counted  with / without            without / without         rounds")
     for width in args.widths.split(","):
         row = _measured(width, args.seconds)
-        middle, low, high = interval(row["ratios"])
         share = row["hook_us"] / 1e3 / row["step_ms"] + row["write_us"] / 1e6 / WRITE_S
+        with_hook = interval([on / off for on, off, _ in row["rounds"]])
+        nothing = interval([again / off for _, off, again in row["rounds"]])
         print(
             f"{row['step_ms']:7.2f}  {row['hook_us']:.2f} +- {row['hook_us_spread']:.2f}  "
-            f"{row['write_us']:8.0f}  {share:.3%}  "
-            f"{middle - 1:+.3%} ({low - 1:+.3%} to {high - 1:+.3%})  {len(row['ratios']):9}",
+            f"{row['write_us']:8.0f}  {share:7.3%}  {_text(with_hook)}  {_text(nothing)}  {len(row['rounds']):6}",
             flush=True,
         )
+
+
+def _text(ratio: tuple[float, float, float]) -> str:
+    middle, low, high = (each - 1 for each in ratio)
+    return f"{middle:+.2%} ({low:+.2%} to {high:+.2%})".ljust(26)
 
 
 def _measured(width: str, seconds: float) -> dict[str, Any]:

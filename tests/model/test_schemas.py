@@ -11,6 +11,11 @@ import schemas
 from msgspec import Meta
 
 
+def test_the_request_of_watched_processes_is_as_the_catalogue_says() -> None:
+    written = (schemas.ROOT / schemas.WATCHED).read_text(encoding="utf-8")
+    assert written == schemas.watched_request(), "run: python tests/schemas.py"
+
+
 @pytest.mark.parametrize("one", schemas.SCHEMAS, ids=lambda one: one.file)
 def test_the_file_is_as_the_records_say(one: schemas.Schema) -> None:
     written = (schemas.ROOT / one.file).read_text(encoding="utf-8")

@@ -49,3 +49,40 @@ def test_double_patches_unwind_backwards_with_undos_between(patches):
     assert vars(Base)["method"] is native
     patches.restore()
     assert order == [2, 1]
+
+
+def test_what_is_suspended_is_as_it_was_and_resumes_as_the_same_objects(patches):
+    native = vars(Base)["method"]
+    patches.set(Base, "method", lambda self: "first")
+    patches.set(Base, "method", lambda self: "second")
+    patches.set(Below, "method", lambda self: "below")
+    ours = vars(Base)["method"], vars(Below)["method"]
+    for _ in range(2):
+        patches.suspend()
+        assert vars(Base)["method"] is native
+        assert "method" not in vars(Below)
+        patches.resume()
+        assert (vars(Base)["method"], vars(Below)["method"]) == ours
+    patches.restore()
+    assert vars(Base)["method"] is native
+    assert "method" not in vars(Below)
+
+
+def test_what_somebody_else_replaced_meanwhile_stays_theirs(patches, monkeypatch):
+    patches.set(Base, "method", lambda self: "ours")
+    theirs = lambda self: "theirs"  # noqa: E731
+    monkeypatch.setattr(Base, "method", theirs)
+    patches.suspend()
+    assert vars(Base)["method"] is theirs
+    patches.resume()
+    assert vars(Base)["method"] is theirs
+
+
+def test_what_somebody_else_replaced_while_it_was_suspended_stays_theirs(patches, monkeypatch):
+    patches.set(Base, "method", lambda self: "ours")
+    patches.suspend()
+    theirs = lambda self: "theirs"  # noqa: E731
+    monkeypatch.setattr(Base, "method", theirs)
+    patches.resume()
+    patches.suspend()
+    assert vars(Base)["method"] is theirs

@@ -19,6 +19,7 @@ from msgspec.structs import replace
 from report_builders import report, run
 from tuned_builders import kept, tuned
 from verified_builders import CHANGE, verified
+from watched_builders import row, runs
 
 from autotune.errors import UsageError
 from autotune.explain.explain import explanation
@@ -29,6 +30,7 @@ from autotune.model.finding import Gain
 from autotune.model.job import FoundJobs
 from autotune.model.tuned import Space
 from autotune.model.verified import Estimate, LossComparison, LossVerdict, Memory, Verdict
+from autotune.model.watched import WatchedRuns
 from autotune.report import RENDERERS, formats, render
 
 ROOT = Path("/home/me/project")
@@ -83,6 +85,11 @@ RESULTS: dict[str, dict[str, Callable[[], Any]]] = {
         "skipped": lambda: found(unknown()),
         "full": found,
     },
+    "watch": {
+        "empty": lambda: WatchedRuns((), {"/home/me/project/state-x-1.json": "it is not JSON"}),
+        "skipped": lambda: runs(row(windows=(), drift=(), step_ms=None, first_step_ms=None, memory_bytes=None)),
+        "full": runs,
+    },
     "apply": {
         "empty": lambda: PLAN,
         "skipped": lambda: replace(PLAN, left=((CHANGE, "not selected"),)),
@@ -123,6 +130,7 @@ PRINTS = {
     "verify": "num_workers",
     "fit": "a100-80",
     "runs": "DL001",
+    "watch": "data wait rose",
     "apply": "+workers = 4",
     "undo": "train.py no longer has the patch",
     "explain": "loader.num_workers",

@@ -270,14 +270,37 @@ def test_the_line_of_the_wheel_starts_it_in_an_environment_and_costs_nothing_whe
         {"AUTOTUNE_WATCH": "0"},
         {"AUTOTUNE_WATCH": "1", "AUTOTUNE_REQUEST": "measured"},
     ):
-        words = [python, "-c", names]
+        words = [python, "-c", "import sys; print('_autotune_probe' in sys.modules)"]
         off = subprocess.run(words, env={**variables, **more}, cwd=tmp_path, capture_output=True, text=True)
-        assert (off.stdout, off.stderr) == ("[]\n", "")
+        assert (off.stdout, off.stderr) == ("False\n", "")
     script = [python, SCRIPTS / "steady.py", "--steps", "40"]
     on = subprocess.run(script, env={**variables, "AUTOTUNE_WATCH": "1"}, cwd=tmp_path, capture_output=True, text=True)
     assert (on.returncode, on.stdout[:5]) == (0, "loss "), on.stderr
     assert "autotune: step 20:" in on.stderr
     assert len(states(tmp_path)) == 1
+
+
+COMPILED = """
+import time, torch
+from torch._dynamo.utils import counters
+torch.set_num_threads(1)
+model = torch.nn.Sequential(torch.nn.Linear(8, 8), torch.nn.ReLU(), torch.nn.Linear(8, 8))
+compiled = torch.compile(model, backend="eager")
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+for step in range(140):
+    compiled(torch.ones(4, 8)).sum().backward()
+    optimizer.step()
+    if step == 10:
+        before = counters["stats"]["unique_graphs"]
+print(before, counters["stats"]["unique_graphs"])
+"""
+
+
+def test_windows_make_torch_compile_compile_nothing_again(run, tmp_path):
+    (tmp_path / "compiled.py").write_text(COMPILED)
+    done = run("compiled.py", at=[20, 40, 60, 80, 100, 120])
+    assert done.out == "1 1\n", done.err
+    assert len(done.row.process.windows) == 6
 
 
 def test_every_state_reads_back_as_the_record_that_describes_it():
