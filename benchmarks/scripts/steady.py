@@ -55,19 +55,14 @@ class Training:
 
 
 class Switch:
-    """The probe of this process: its patches and its sampler, taken off and put on again.
+    """The probe of this process: its patches, its sampler and its wrapper of the step, taken off and put on again.
 
     It knows the probe's inside, so that the probe needs no switch for a benchmark.
     """
 
     def __init__(self, session: Any) -> None:
-        patches = session.patches
         self._session = session
-        self._absent = sys.modules[type(patches).__module__]._ABSENT
-        self._native = [(owner, name, value) for owner, name, value in patches._done if name is not None]
-        step = torch.optim.AdamW.step
-        self._native.append((torch.optim.AdamW, "step", step._autotune_native))
-        self._hooked = [(owner, name, vars(owner)[name]) for owner, name, _ in self._native]
+        self._hooked = torch.optim.AdamW.step
         self.is_on = True
 
     def turn(self, on: bool) -> None:
@@ -75,14 +70,12 @@ class Switch:
             return
         self.is_on = on
         if on:
+            self._session.patches.resume()
             self._session.sampler.start()
         else:
             self._session.sampler.stop()
-        for owner, name, value in self._hooked if on else reversed(self._native):
-            if value is self._absent:
-                delattr(owner, name)
-            else:
-                setattr(owner, name, value)
+            self._session.patches.suspend()
+        torch.optim.AdamW.step = self._hooked if on else self._hooked._autotune_native
 
     def own_ns(self) -> int:
         """The probe's own account so far; of the calls of submodules it knows at the window's end alone."""
