@@ -183,6 +183,12 @@ def resolve_reference(written: Mapping[str, WrittenValue]) -> dict[str, WrittenV
     return {key: _target(key, written) for key in written}
 
 
+def plain_value(given: WrittenValue) -> WrittenValue:
+    """A value of code as a config has it: a list is not followed."""
+    is_list = isinstance(given.value, list | tuple)
+    return replace(given, value=None, known=False) if is_list else given
+
+
 def _value_of_entry(entry: DataValue, file: str) -> WrittenValue:
     location = Location(file, entry.line, column=entry.column, key=entry.key, span=entry.span)
     return WrittenValue(entry.key, _value(entry.value), location, known=not isinstance(entry.value, tuple))

@@ -24,7 +24,7 @@ from autotune.pycode.dicts import CHANGES, dict_entries
 from autotune.pycode.script_view import ScriptView
 from autotune.pycode.values import written_value
 from autotune.pycode.work_budget import Work
-from autotune.scan.configs import recognise
+from autotune.scan.configs import plain_value, recognise
 from autotune.scan.library import Library
 from autotune.scan.script.training_models import MODELS
 from autotune.syntax.python import Source, last_name
@@ -144,7 +144,7 @@ def _add(
         if entries.is_open:
             unknown.add(key)
         return
-    values[key] = replace(_value(view, key, node), key=key)
+    values[key] = replace(plain_value(_value(view, key, node)), key=key)
 
 
 def _value(view: ScriptView, key: str, node: ast.expr) -> WrittenValue:

@@ -19,7 +19,7 @@ from autotune.pycode.build_index import build
 from autotune.pycode.script_view import ScriptView
 from autotune.pycode.values import written_value
 from autotune.pycode.work_budget import Work
-from autotune.scan.configs import recognise
+from autotune.scan.configs import plain_value, recognise
 from autotune.scan.library import ANYTHING, Library
 from autotune.scan.script.training_models import MODELS
 from autotune.syntax.python import Source, last_name
@@ -47,7 +47,7 @@ def read_defaults(source: Source, name: str, work: Work | None = None) -> Consum
         return None
     view = ScriptView(build(source.tree, work or Work()), source, name, {}, models=MODELS)
     times = Counter(key for key, _ in given)
-    values = {key: (written_value(view, value), times[key] == 1) for key, value in given}
+    values = {key: (plain_value(written_value(view, value)), times[key] == 1) for key, value in given}
     found = {
         key: replace(one, key=key, known=one.known and is_once, is_default=True)
         for key, (one, is_once) in values.items()

@@ -114,6 +114,14 @@ def test_files_that_inherit_from_one_another(tmp_path: Path) -> None:
     assert all(given(one)["loader.num_workers"] == 1 for one in found.values())
 
 
+@pytest.mark.parametrize("value", ["[True, False]", "(1, 2)", "[]", "{1: 2}", "[0.5, 'a']"])
+def test_lists_are_kept_from_one_scan_to_the_next(tmp_path: Path, value: str) -> None:
+    text = f"train_dataloader = dict(batch_size=2, num_workers=0, sizes={value}, pin_memory={value})\n"
+    for _ in range(2):
+        (bundle,) = bundles(tmp_path, run=text).values()
+        assert given(bundle) == {"loader.batch_size": 2, "loader.num_workers": 0}
+
+
 def test_mmcv_1(tmp_path: Path) -> None:
     text = "data = dict(samples_per_gpu=2, workers_per_gpu=0)\noptimizer = dict(type='SGD', lr=0.02)\n"
     (bundle,) = bundles(tmp_path, run=text + "runner = dict(type='EpochBasedRunner', max_epochs=12)\n").values()
