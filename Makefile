@@ -1,5 +1,6 @@
 # make demo: a virtual environment, the package, and the report on a shipped faulty script.
-# make test: the same environment, then every check.
+# make test: the same environment, then every check but the long tests.
+# make long: whole searches, verifications and resumes on real trainers; all shipped scripts; about eight minutes.
 # make test-cuda: the probe under a CUDA build of torch, which needs no GPU; downloads about three gigabytes.
 # make docs: the documentation as a site in build/docs; a warning or a dead link is an error.
 # make wheel: the wheel, tried in an environment without torch.
@@ -16,7 +17,7 @@ CUDA_BIN := $(CUDA_VENV)/bin
 
 DOCS_VENV ?= .venv-docs
 
-.PHONY: demo test test-cuda lint unit accuracy docs wheel clean
+.PHONY: demo test test-cuda lint unit long accuracy docs wheel clean
 
 demo: $(VENV)/.ready
 	$(BIN)/autotune diagnose fixtures/scripts/tokenise_in_getitem.py --steps 400
@@ -30,7 +31,10 @@ lint: $(VENV)/.ready
 	$(BIN)/lint-imports
 
 unit: $(VENV)/.ready
-	$(BIN)/python -m pytest --numprocesses 2 --dist worksteal
+	$(BIN)/python -m pytest --numprocesses 2 --dist worksteal -m "not long"
+
+long: $(VENV)/.ready
+	$(BIN)/python -m pytest --numprocesses 2 --dist worksteal -m long
 
 accuracy: $(VENV)/.ready
 	$(BIN)/python -m benchmarks.accuracy --subset --least 0.6

@@ -112,7 +112,7 @@ WAYS = {
 }
 
 
-@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("way", [way if way == "module" else pytest.param(way, marks=pytest.mark.long) for way in WAYS])
 def test_what_a_report_suggests_works(
     project: Path, way: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

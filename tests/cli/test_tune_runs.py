@@ -137,6 +137,7 @@ def _is_of(process: psutil.Process, root: Path) -> bool:
 
 
 @pytest.mark.train
+@pytest.mark.long
 def test_interrupted_killed_and_resumed_it_ends_with_a_patch_that_wins(root) -> None:
     before, shared = hashes(root), shared_memory.names()
 

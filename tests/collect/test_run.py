@@ -240,6 +240,7 @@ def test_workers_leave_no_sockets(place_in, tmp_path, monkeypatch, context):
 
 
 @pytest.mark.parametrize("name", CASES)
+@pytest.mark.long
 def test_nothing_is_left_behind(results, name):
     place, measured = results[name]
     assert processes_of(place.cwd) == []
@@ -252,6 +253,7 @@ MEASURED = ("isolated", "own PYTHONPATH", "env -i", "three stages", "python -m",
 
 
 @pytest.mark.parametrize("name", MEASURED)
+@pytest.mark.long
 def test_every_way_to_start_a_script_is_measured(results, name):
     _, measured = results[name]
     one = measured.recording
@@ -260,11 +262,13 @@ def test_every_way_to_start_a_script_is_measured(results, name):
     assert verdict(measured)[1] is None
 
 
+@pytest.mark.long
 def test_an_isolated_interpreter_keeps_its_flags_and_arguments(results):
     _, measured = results["isolated"]
     assert measured.recording.process["argv"] == ["train.py", "--lr", "1"]
 
 
+@pytest.mark.long
 def test_a_later_stage_of_a_shell_script_never_runs(results):
     _, measured = results["three stages"]
     assert measured.out.split() == ["A"]
@@ -272,6 +276,7 @@ def test_a_later_stage_of_a_shell_script_never_runs(results):
 
 
 @pytest.mark.parametrize("name", ["torchrun", "mp.spawn", "lightning ddp"])
+@pytest.mark.long
 def test_every_rank_reports(results, name):
     _, measured = results[name]
     ranks = measured.collected.recordings
@@ -285,6 +290,7 @@ def test_every_rank_reports(results, name):
     assert len({one.process["pid"] for one in ranks}) == 2
 
 
+@pytest.mark.long
 def test_keep_going_finishes_natively(results):
     place, measured = results["keeps going"]
     assert (measured.collected.ended_by, measured.collected.exit_code) == ("probe", 0)
@@ -303,6 +309,7 @@ def test_keep_going_finishes_natively(results):
         ("hangs before", "timed_out", None, "; it was in "),
     ],
 )
+@pytest.mark.long
 def test_a_script_without_a_step_is_an_error_that_says_why(results, name, expected, exit_code, said):
     _, measured = results[name]
     run, message = verdict(measured)
@@ -312,6 +319,7 @@ def test_a_script_without_a_step_is_an_error_that_says_why(results, name, expect
     assert "private text" not in message
 
 
+@pytest.mark.long
 def test_a_bug_of_ours_is_no_failure_of_the_script(results):
     _, measured = results["a bug of ours"]
     (note,) = measured.collected.bugs
@@ -322,12 +330,14 @@ def test_a_bug_of_ours_is_no_failure_of_the_script(results):
         verdict(measured)
 
 
+@pytest.mark.long
 def test_the_frame_of_a_long_start_is_named(results):
     _, measured = results["hangs before"]
     assert measured.collected.ended_by == "startup_limit"
     assert measured.collected.waiting_in.endswith("train.py:3 load_data")
 
 
+@pytest.mark.long
 def test_a_script_that_raises_has_its_steps_and_its_phase(results):
     _, measured = results["raises in forward"]
     one = measured.recording
@@ -339,6 +349,7 @@ def test_a_script_that_raises_has_its_steps_and_its_phase(results):
     assert verdict(measured)[1] is None, "steps were measured: there is something to report"
 
 
+@pytest.mark.long
 def test_a_death_of_memory_before_the_first_step_is_a_diagnosis(results):
     _, measured = results["no memory"]
     one = measured.recording
@@ -349,6 +360,7 @@ def test_a_death_of_memory_before_the_first_step_is_a_diagnosis(results):
     assert (run.outcome, message) == ("out_of_memory", None)
 
 
+@pytest.mark.long
 def test_a_short_script_is_a_normal_case(results):
     _, measured = results["ends early"]
     one = measured.recording
@@ -357,6 +369,7 @@ def test_a_short_script_is_a_normal_case(results):
     assert verdict(measured)[1] is None
 
 
+@pytest.mark.long
 def test_a_hanging_step_ends_at_the_time_limit(results):
     _, measured = results["hangs in step 7"]
     one = measured.recording

@@ -94,6 +94,7 @@ def project(place_in, tmp_path_factory):
 
 
 @pytest.mark.train
+@pytest.mark.long
 def test_the_memory_of_a_known_model(project):
     _, report = project
     budget = report.outlook.memory

@@ -304,7 +304,7 @@ def really(place, script: str):
     ("script", "said"),
     [
         (HF, "its losses equal those of the uninterrupted run"),
-        (ACCUMULATED, "other data or other random draws"),
+        pytest.param(ACCUMULATED, "other data or other random draws", marks=pytest.mark.long),
     ],
     ids=["transformers", "lightning, which begins its loader anew, with accumulation"],
 )
@@ -316,6 +316,7 @@ def test_a_real_trainer_saves_and_goes_on(place, script: str, said: str) -> None
 
 
 @pytest.mark.train
+@pytest.mark.long
 def test_a_real_trainer_with_two_optimizers_saves_and_goes_on(place) -> None:
     found = really(place, TWO_OPTIMIZERS)
     assert found.result is Resumed.OK, found.why
@@ -323,6 +324,7 @@ def test_a_real_trainer_with_two_optimizers_saves_and_goes_on(place) -> None:
 
 
 @pytest.mark.train
+@pytest.mark.long
 def test_a_real_resume_that_fails_says_why_and_whose_fault_it_is(place, capsys) -> None:
     found = really(place, BROKEN)
     assert found.result is Resumed.FAILED

@@ -858,7 +858,7 @@ DISTURBED_STARTS = 3
     ("kind", "threads", "chosen"),
     [
         ("compute", 1, Clock.CPU),
-        ("compute", 2, Clock.WALL),
+        pytest.param("compute", 2, Clock.WALL, marks=pytest.mark.long),
         ("sleep", 1, Clock.WALL),
         pytest.param(
             "worker", 1, Clock.LOADER, marks=pytest.mark.skipif((num_cpus() or 0) < 2, reason="it needs two CPUs")
@@ -880,6 +880,7 @@ def test_of_real_starts_the_clock_is_what_their_steps_consist_of(place, kind: st
 
 
 @pytest.mark.train
+@pytest.mark.long
 def test_a_real_patch_that_changes_the_loss_is_caught_and_no_file_changes(project, monkeypatch) -> None:
     # However the times disagree: the losses of the first pairs decide.
     monkeypatch.setattr(pairs, "MOST_LOOKS", 1)

@@ -136,6 +136,7 @@ print(json.dumps([Reporter.seen, trainer.state.log_history]))
 """
 
 
+@pytest.mark.long
 def test_the_trainers_own_loggers_get_the_figures(script):
     done = script(HF)
     assert done.returncode == 0, done.stderr

@@ -154,6 +154,7 @@ if __name__ == "__main__":
 """
 
 
+@pytest.mark.long
 def test_each_process_that_trains_has_a_state_in_the_same_folder_and_workers_have_none(run, tmp_path):
     (tmp_path / "forks.py").write_text(FORKS)
     done = run("forks.py")

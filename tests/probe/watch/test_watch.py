@@ -7,6 +7,7 @@ import sys
 
 import pytest
 
+from autotune.probe.watch import step_clock
 from autotune.probe.watch import watch as watches
 from autotune.probe.watch.settings import WatchSettings, of_environment
 
@@ -35,6 +36,12 @@ class Session:
 
     def abandon(self):
         pass
+
+
+@pytest.fixture(autouse=True)
+def _no_hooks_of_torch(monkeypatch):
+    """No optimizer steps here, and a hook that is left would see those of other tests."""
+    monkeypatch.setattr(step_clock.StepClock, "_hear_begins", lambda self: None)
 
 
 class Driven:
