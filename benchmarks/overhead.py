@@ -1,11 +1,11 @@
 """What the probe costs: per step at about 5, 20 and 100 ms, and once per run.
 
-Per step: one process under the probe (`--keep-going`; the window covers all of it) takes the probe's patches and its
-sampler off and puts them on again, block by block in random order. Two processes of one script differ by up to a fifth
-on a shared host, by where their memory lies and by what runs beside them; blocks of one process do not. The ratio is
-the median over the rounds of all processes with its 95 % bootstrap interval; wider than 1 % it is called unresolved.
-Beside it the probe's own account of the same blocks: the time that its hooks and its sampler took, and what it puts
-down for the calls of submodules.
+Per step: one process under the probe (`--keep-going`; the window covers all of it) takes the probe's patches off and
+puts them on again, block by block in random order; the sampler runs on, and the system counts its CPU. Two processes
+of one script differ by up to a fifth on a shared host, by where their memory lies and by what runs beside them; blocks
+of one process do not. The ratio is the median over the rounds of all processes with its 95 % bootstrap interval; wider
+than 1 % it is called unresolved. Beside it the probe's own account of the same blocks: the time that its hooks took,
+and what it puts down for the calls of submodules; and the sampler.
 
 Once per run: CPU time by wait4 of a whole run, native against probed, the command line's own included, less what the
 steps cost more.
@@ -40,12 +40,13 @@ class Process:
     wall: tuple[float, ...]
     cpu: tuple[float, ...]
     account: tuple[float, ...]
+    sampler: tuple[float, ...]
     fixed_cpu_s: float
 
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """One target: medians over the rounds of its processes, with intervals; `account` is a share of the step."""
+    """One target: medians over the rounds of its processes, with intervals; `account`, `sampler`: shares of a step."""
 
     target_ms: float
     native_ms: float
@@ -54,6 +55,7 @@ class Row:
     wall: tuple[float, float, float]
     cpu: tuple[float, float, float]
     account: tuple[float, float, float]
+    sampler: tuple[float, float, float]
     fixed_cpu_s: tuple[float, float, float]
 
 
@@ -93,6 +95,7 @@ def compared(result: measuring.Json, more_cpu_s: float) -> Process:
         wall=ratios("wall_ms"),
         cpu=ratios("cpu_ms"),
         account=tuple(own),
+        sampler=tuple(each["probed"]["sampler_ms"] / each["probed"]["wall_ms"] for each in rounds),
         fixed_cpu_s=more_cpu_s - more_ms * result["steps"] / 2 / 1e3,
     )
 
@@ -125,6 +128,7 @@ def summarise(target_ms: float, made: Sequence[Process]) -> Row:
         wall=measuring.interval([ratio for process in made for ratio in process.wall]),
         cpu=measuring.interval([ratio for process in made for ratio in process.cpu]),
         account=measuring.interval([share for process in made for share in process.account]),
+        sampler=measuring.interval([share for process in made for share in process.sampler]),
         fixed_cpu_s=measuring.interval([process.fixed_cpu_s for process in made]),
     )
 
@@ -137,7 +141,7 @@ def percent(ratio: tuple[float, float, float]) -> str:
 
 
 def as_text(rows: Sequence[Row]) -> str:
-    head = ["step", "processes (rounds)", "wall", "CPU", "own account", "CPU s per run"]
+    head = ["step", "processes (rounds)", "wall", "CPU", "own account", "sampler", "CPU s per run"]
     cells = [
         [
             f"{row.native_ms:.1f} ms",
@@ -145,6 +149,7 @@ def as_text(rows: Sequence[Row]) -> str:
             percent(row.wall),
             percent(row.cpu),
             "{:.2f} % ({:.2f} to {:.2f})".format(*(100 * share for share in row.account)),
+            "{:.2f} % ({:.2f} to {:.2f})".format(*(100 * share for share in row.sampler)),
             "{:+.2f} ({:+.2f} to {:+.2f})".format(*row.fixed_cpu_s),
         ]
         for row in rows

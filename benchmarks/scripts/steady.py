@@ -55,9 +55,10 @@ class Training:
 
 
 class Switch:
-    """The probe of this process: its patches, its sampler and its wrapper of the step, taken off and put on again.
+    """The probe of this process: its patches and its wrapper of the step, taken off and put on again.
 
-    It knows the probe's inside, so that the probe needs no switch for a benchmark.
+    The sampler stays: it learns over a second how dear a sample is, and a new one would sample too often at first.
+    This knows the probe's inside, so that the probe needs no switch for a benchmark.
     """
 
     def __init__(self, session: Any) -> None:
@@ -71,15 +72,17 @@ class Switch:
         self.is_on = on
         if on:
             self._session.patches.resume()
-            self._session.sampler.start()
         else:
-            self._session.sampler.stop()
             self._session.patches.suspend()
         torch.optim.AdamW.step = self._hooked if on else self._hooked._autotune_native
 
     def own_ns(self) -> int:
-        """The probe's own account so far; of the calls of submodules it knows at the window's end alone."""
-        return int(self._session.recorder.own_ns + self._session.sampler.spent_ns)
+        """The hooks' own account so far; of the calls of submodules it knows at the window's end alone."""
+        return int(self._session.recorder.own_ns)
+
+    def sampler_ns(self) -> int:
+        """CPU time of the sampler's thread so far."""
+        return int(self._session.sampler.spent_ns)
 
     def calls_ns(self, model: nn.Module) -> float:
         """What the account puts down for the calls of submodules in one step."""
@@ -96,16 +99,18 @@ def session() -> Any | None:
 
 
 def block(training: Training, steps: int, switch: Switch | None = None) -> dict[str, float]:
-    """Milliseconds per step: wall, CPU of the process with all its threads, and the probe's own account."""
+    """Milliseconds per step: wall, CPU of the whole process, the hooks' own account, the sampler's CPU."""
     for _ in range(SETTLING):
         training.step()
-    own = switch.own_ns() if switch is not None else 0
+    own, sampler = (switch.own_ns(), switch.sampler_ns()) if switch is not None else (0, 0)
     begin, cpu = time.perf_counter(), time.process_time()
     for _ in range(steps):
         training.step()
     wall, cpu = time.perf_counter() - begin, time.process_time() - cpu
-    own = switch.own_ns() - own if switch is not None else 0
-    return {"wall_ms": 1e3 * wall / steps, "cpu_ms": 1e3 * cpu / steps, "own_ms": own / 1e6 / steps}
+    if switch is not None:
+        own, sampler = switch.own_ns() - own, switch.sampler_ns() - sampler
+    row = {"wall_ms": 1e3 * wall, "cpu_ms": 1e3 * cpu, "own_ms": own / 1e6, "sampler_ms": sampler / 1e6}
+    return {name: value / steps for name, value in row.items()}
 
 
 def measured(training: Training, rounds: int, steps: int) -> dict[str, Any]:
