@@ -48,9 +48,13 @@ def _is_inside(run_dir: str) -> bool:
     another place: numbers of namespaces and processes are those of one boot of one kernel."""
     try:
         boot, numbers, first, mounts = _text(f"{run_dir}/{PLACE}").split(" ")
-        if boot and boot == _text(BOOT).strip() and (
-            posix.readlink("/proc/self/ns/mnt") == mounts
-            or (posix.readlink("/proc/self/ns/pid") == numbers and _is_below(int(first)))
+        if (
+            boot
+            and boot == _text(BOOT).strip()
+            and (
+                posix.readlink("/proc/self/ns/mnt") == mounts
+                or (posix.readlink("/proc/self/ns/pid") == numbers and _is_below(int(first)))
+            )
         ):
             return True
     except (OSError, ValueError):
