@@ -5,8 +5,9 @@ worker (allocation_worker.py): it says what its machine is, and measures one com
 machine, with the machine's lock. Requests and results are files in a folder that both machines see:
 
     <folder>/job.sh              what the launch command starts
+            /worker              made by the first worker; others that the scheduler starts go at once
             /machine.json        facts of the worker's machine
-            /asked-1.json        a measurement that is wanted
+            /asked-1.json        a measurement that is wanted; it may hold secrets, and is its user's alone
             /result-1.json       how it ended; its Recordings are in its run folder
             /end                 the worker may go
 
@@ -16,12 +17,14 @@ The times of a network file system's caches apply: a worker may see a file some 
 from __future__ import annotations
 
 import os
+import re
 import shlex
 import subprocess
 import sys
 import time
 from collections.abc import Callable, Mapping
 from contextlib import suppress
+from itertools import takewhile
 from pathlib import Path
 from typing import IO, Any
 
@@ -40,13 +43,24 @@ from autotune.machine.signals import check_interrupted
 from autotune.model.evidence import Fact
 from autotune.model.recording import StartUp
 
-SCRIPT, MACHINE, END = "job.sh", "machine.json", "end"
+SCRIPT, WORKER, MACHINE, END = "job.sh", "worker", "machine.json", "end"
 ASKED, RESULT = "asked-{}.json", "result-{}.json"
 PLACE = "{script}"
 """In a launch command: where the name of the script goes."""
 
 DIRECTIVES = ("#SBATCH", "#PBS", "#BSUB", "#$ ", "#flux:")
 """Comments of a job script that a scheduler reads."""
+
+ARRAYS = {
+    "#SBATCH": re.compile(r"(?<=\s)(?:--array(?:=|\s+)|-a\s*)\S+"),
+    "#PBS": re.compile(r"(?<=\s)-[Jt]\s*\S+"),
+    "#BSUB": re.compile(r"(?<=\s)-J\s*\S+\[\S+"),
+    "#$ ": re.compile(r"(?<=\s)-t\s*\S+"),
+}
+"""What makes many jobs of one: a measurement is one job."""
+
+HEAD_BYTES = 1 << 16
+"""The directives stand in the head of a job script; any other file that the command names may have any size."""
 
 POLL_S = 0.2
 END_S = 60.0
@@ -56,7 +70,8 @@ Show = Callable[[Status], None]
 
 
 class Asked(Struct, frozen=True):
-    """A measurement. `environ` are the variables that the job has not, or has otherwise."""
+    """A measurement. `environ` are the variables that differ from those of autotune, such as NAME=VALUE before the
+    command: a scheduler passes the others on (Slurm by --export=ALL, its default), and the job keeps its own."""
 
     request: Request
     argv: tuple[str, ...]
@@ -120,7 +135,8 @@ class Allocation:
     def __enter__(self) -> Allocation:
         self._folder.mkdir(parents=True, exist_ok=True)
         script = self._folder / SCRIPT
-        words = [sys.executable, "-m", "autotune.collect.allocation_worker", str(self._folder)]
+        # -P: the project's secrets.py or autotune/ must not come before the modules of the same name.
+        words = [sys.executable, "-P", "-m", "autotune.collect.allocation_worker", str(self._folder)]
         head = "".join(f"{line}\n" for line in self._directives)
         script.write_text(f"#!/bin/sh\n{head}cd {shlex.quote(str(self._cwd))} && exec {shlex.join(words)}\n", "utf-8")
         script.chmod(0o755)
@@ -191,7 +207,7 @@ class Allocation:
             title=title,
             lock=lock,
         )
-        artefacts.write_json(self._folder / ASKED.format(self._number), to_builtins(asked))
+        artefacts.write_json(self._folder / ASKED.format(self._number), to_builtins(asked), is_private=True)
         result = convert(self._read(self._folder / RESULT.format(self._number), show, "the launched job"), Result)
         if result.error is not None:
             raise _error(*result.error)
@@ -235,16 +251,28 @@ def _comes(file: Path) -> bool:
 
 
 def _directives(words: tuple[str, ...], cwd: Path) -> list[str]:
-    """The directives at the head of the first job script among `words`, which is started inside of our own job."""
+    """The directives at the head of the first job script among `words`, which is started inside of our own job; without
+    those of an array."""
     for word in words:
         file = cwd / word
         with suppress(OSError, ValueError):
             if not file.is_file() or file.suffix == ".py":
                 continue
-            lines = file.read_text("utf-8", "replace").splitlines()[:200]
-            if found := [line for line in lines if line.startswith(DIRECTIVES)]:
-                return found
+            with file.open("rb") as opened:
+                lines = opened.read(HEAD_BYTES).decode("utf-8", "replace").splitlines()
+            head = takewhile(lambda line: not line.strip() or line.lstrip().startswith("#"), lines)
+            if found := [line for line in head if line.startswith(DIRECTIVES)]:
+                return [kept for line in found if (kept := _without_array(line))]
     return []
+
+
+def _without_array(line: str) -> str:
+    """ "" where a directive says nothing else."""
+    for prefix, array in ARRAYS.items():
+        if line.startswith(prefix):
+            kept = array.sub("", line).rstrip()
+            return "" if kept == prefix.rstrip() else kept
+    return line
 
 
 def _error(kind: str, what: str, where: str, to_do: str) -> UsageError | ScriptError:

@@ -16,7 +16,7 @@ from msgspec import convert, to_builtins
 
 from autotune import collect, machine
 from autotune.collect import artefacts, lock
-from autotune.collect.allocation import ASKED, END, MACHINE, POLL_S, RESULT, Asked, Result
+from autotune.collect.allocation import ASKED, END, MACHINE, POLL_S, RESULT, WORKER, Asked, Result
 from autotune.collect.command import PlannedCommand
 from autotune.collect.progress import Status
 from autotune.errors import AutotuneError
@@ -31,7 +31,14 @@ class _EndedError(Exception):
 
 
 def main(folder: Path, environ: Mapping[str, str] = os.environ) -> None:
-    """Say what this machine is, then measure what is asked, in its order."""
+    """Say what this machine is, then measure what is asked, in its order.
+
+    The first one in the folder is the worker: the scheduler may start several (srun -n4, an array, a requeued job).
+    """
+    try:
+        (folder / WORKER).open("x").close()
+    except FileExistsError:
+        return
     facts = [(fact.name, fact.subject, to_builtins(fact.value)) for fact in machine.facts({}, environ=environ)]
     artefacts.write_json(folder / MACHINE, {"facts": facts})
     number, ends_at = 1, time.monotonic() + IDLE_S

@@ -176,9 +176,10 @@ def _int(text: str) -> int:
     return int(text) if len(text) <= _LONGEST_INT else int(_no_number(text))
 
 
-def write_json(path: Path, data: Mapping[str, Any]) -> None:
+def write_json(path: Path, data: Mapping[str, Any], *, is_private: bool = False) -> None:
     """Write `data` to `path` atomically. NaN and infinity raise ValueError: JSON has no words for them."""
-    write_text(path, json.dumps(data, allow_nan=False, ensure_ascii=False, separators=(",", ":")) + "\n")
+    text = json.dumps(data, allow_nan=False, ensure_ascii=False, separators=(",", ":")) + "\n"
+    write_text(path, text, is_private=is_private)
 
 
 def write_patch(file: Path, text: str) -> None:
@@ -188,14 +189,18 @@ def write_patch(file: Path, text: str) -> None:
         state.register_patch(file.parents[3], text.encode())
 
 
-def write_text(path: Path, text: str) -> None:
-    """Replace the file `path` by one that holds `text`; a reader sees the old file or the new one, whole."""
+def write_text(path: Path, text: str, *, is_private: bool = False) -> None:
+    """Replace the file `path` by one that holds `text`; a reader sees the old file or the new one, whole.
+
+    A private file is its user's alone; any other has the umask's mode.
+    """
     descriptor, name = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
     try:
         with os.fdopen(descriptor, "w", encoding="utf-8") as file:
             file.write(text)
         # mkstemp makes private files; a run folder is as readable as the user's other files.
-        Path(name).chmod(0o666 & ~_umask())
+        if not is_private:
+            Path(name).chmod(0o666 & ~_umask())
         Path(name).replace(path)
     except BaseException:
         Path(name).unlink(missing_ok=True)

@@ -17,14 +17,15 @@ import secrets
 import shutil
 import time
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
 from pathlib import Path
 
 from msgspec import Struct, ValidationError, convert, to_builtins
 
+from autotune import reading
 from autotune.collect import artefacts
 from autotune.errors import UsageError
 from autotune.model.recording import Recording
+from autotune.model.recording_sections import WorldSize
 
 FOLDER = "jobs"
 PREFIX = "part-"
@@ -57,7 +58,7 @@ class Part(Struct, frozen=True):
     """What one autotune recorded of a job. `began` and `ended` are seconds since 1970 by the clock of its host."""
 
     host: str
-    world_size: int
+    world_size: WorldSize
     ranks: tuple[int, ...]
     began: float
     ended: float
@@ -99,11 +100,19 @@ def job_id(recordings: Sequence[Recording], environ: Mapping[str, str]) -> str:
 
 
 def folder(root: Path, named: Path | None, recordings: Sequence[Recording], environ: Mapping[str, str]) -> Path | None:
-    """Where the parts of this job are; None where nothing tells which job it is."""
+    """Where the parts of this job are; None where nothing tells which job it is.
+
+    Raises UsageError where a link leads out of the project; a folder that the user named may be one, or lie below one.
+    """
     if named is not None:
         return named.absolute()
     found = job_id(recordings, environ)
-    return root / artefacts.FOLDER / FOLDER / found if found else None
+    if not found:
+        return None
+    place = root / artefacts.FOLDER / FOLDER / found
+    if place.parent.is_symlink() or place.is_symlink():
+        raise UsageError("it is a link, not a folder of this project", where=str(place), to_do=_NAME)
+    return place
 
 
 def leave_part(run: Path, place: Path, recordings: Sequence[Recording], wall_s: float) -> PlacedPart:
@@ -120,11 +129,9 @@ def leave_part(run: Path, place: Path, recordings: Sequence[Recording], wall_s: 
     unread = place / f".{name}.{secrets.token_hex(3)}"
     try:
         place.mkdir(parents=True, exist_ok=True)
-        if place.parent.is_symlink() or place.is_symlink():
-            raise UsageError("it is a link, not a folder of this project", where=str(place), to_do=_NAME)
         unread.mkdir()
-        for file in (*run.glob("recording-*.json"), run / artefacts.MANIFEST):
-            _copy(str(file), str(unread / file.name))
+        for file in _kept_files(run):
+            (unread / file.name).write_bytes(reading.read(file))
         artefacts.write_json(unread / ABOUT, {"schema": SCHEMA, **to_builtins(part)})
         unread.rename(place / name)
     except OSError as error:
@@ -225,15 +232,17 @@ def _about(place: Path) -> Part | None:
 
 
 def _take(one: PlacedPart, run: Path) -> None:
+    """Others may write in a shared folder: what they put beside the files of a part, or a link, is not taken."""
+    target = run / one.folder.name
     try:
-        shutil.copytree(one.folder, run / one.folder.name, copy_function=_copy, dirs_exist_ok=True)
-    except (OSError, shutil.Error) as error:
+        target.mkdir(exist_ok=True)
+        for file in (*_kept_files(one.folder), one.folder / ABOUT):
+            (target / file.name).write_bytes(reading.read(file))
+    except OSError as error:
         raise UsageError(f"a part of the job cannot be copied: {error}", where=str(one.folder)) from error
 
 
-def _copy(source: str, target: str) -> None:
-    """As a second name of the same file where that is possible: a Recording is written once and replaced as a whole."""
-    with suppress(OSError):
-        Path(target).hardlink_to(source)
-        return
-    shutil.copyfile(source, target)
+def _kept_files(folder: Path) -> list[Path]:
+    """The Recordings and the manifest of a run folder or part, regular files only."""
+    files = (*sorted(folder.glob("recording-*.json")), folder / artefacts.MANIFEST)
+    return [file for file in files if file.is_file() and not file.is_symlink()]

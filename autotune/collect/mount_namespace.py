@@ -28,8 +28,11 @@ FAILED = 71
 """Exit code of a start that did not take place: EX_OSERR."""
 
 PLACE = "mount-namespace"
-"""In the run folder: the number of the process that entered, and the namespace. The probe of a process that is neither
-there nor below it knows that these mounts do not hold it: a launcher's daemon (srun) started it."""
+"""In the run folder: the boot of the kernel, the namespace of process numbers, the number of the process that entered,
+and the namespace of mounts. The probe of a process that is neither there nor below it knows that these mounts do not
+hold it: a launcher's daemon (srun) started it. Numbers of namespaces are those of one boot of one kernel."""
+
+BOOT = "/proc/sys/kernel/random/boot_id"
 
 _NEW_MOUNTS, _NEW_USER = 0x00020000, 0x10000000
 _READ_ONLY, _REMOUNT, _BIND, _RECURSIVE, _SLAVE = 1, 32, 4096, 16384, 1 << 19
@@ -69,7 +72,7 @@ def main(plan_file: str, failure_file: str, words: list[str]) -> None:
         refused = _enter(plan)
         if refused:
             os.write(failure, json.dumps({"refused": refused}).encode())
-        os.write(place, f"{os.getpid()} {os.readlink('/proc/self/ns/mnt')}".encode())
+        os.write(place, _place().encode())
         _step(f"start {words[0]}", lambda: os.execvp(words[0], words))
     except _StepFailedError as error:
         row = {"step": error.step, "errno": error.code, "text": os.strerror(error.code)}
@@ -78,6 +81,16 @@ def main(plan_file: str, failure_file: str, words: list[str]) -> None:
     os.ftruncate(failure, 0)
     os.pwrite(failure, json.dumps(row).encode(), 0)
     sys.exit(FAILED)
+
+
+def _place() -> str:
+    """Empty where it cannot be told: the probe takes that for another place."""
+    try:
+        with open(BOOT, encoding="ascii") as file:
+            boot = file.read().strip()
+        return f"{boot} {os.readlink('/proc/self/ns/pid')} {os.getpid()} {os.readlink('/proc/self/ns/mnt')}"
+    except OSError:
+        return ""
 
 
 def _restore(lc_ctype: str | None) -> None:

@@ -51,10 +51,10 @@ def join(
     named.
     """
     missing = missing_ranks(recordings)
-    place = jobs.folder(root, named, recordings, environ) if missing or named is not None else None
-    if place is None or not recordings:
-        return JoinedJob(recordings, note=_alone(missing) if missing else "")
     try:
+        place = jobs.folder(root, named, recordings, environ) if missing or named is not None else None
+        if place is None or not recordings:
+            return JoinedJob(recordings, note=_alone(missing) if missing else "")
         own = jobs.leave_part(run, place, recordings, wall_s)
         if 0 not in own.part.ranks:
             return JoinedJob(recordings, str(place), is_part=True)

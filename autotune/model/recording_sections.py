@@ -13,6 +13,10 @@ from msgspec import Meta
 Scalar = bool | float | str | None
 Argument = Scalar | list[Scalar]
 Count = Annotated[int, Meta(ge=0)]
+MOST_RANKS = 1_000_000
+"""Of a job. Ranks are listed one by one: without a limit a number in somebody else's file takes all memory."""
+
+WorldSize = Annotated[int, Meta(ge=1, le=MOST_RANKS)]
 
 
 class Process(TypedDict):
@@ -29,7 +33,7 @@ class Process(TypedDict):
     local_rank: int | None
     """None where no launcher set it."""
 
-    world_size: int
+    world_size: WorldSize
     local_world_size: int | None
     """None where no launcher set it."""
 

@@ -22,6 +22,8 @@ KERNEL = "kernel"
 PLACE, OUTSIDE = "mount-namespace", "outside-"
 """Files of the run folder: which mounts hold the writes, and the notes of processes that these do not reach."""
 
+BOOT = "/proc/sys/kernel/random/boot_id"
+
 _installed: list[Isolated] = []
 """What was blocked and named in this process."""
 
@@ -42,10 +44,18 @@ def install(settings: IsolateSettings) -> dict[str, list[OnImport]]:
 
 def _is_inside(run_dir: str) -> bool:
     """Whether the mounts that hold the writes are those of this process: srun and its like ask a daemon to start it,
-    on this machine or another one, where they are not. Then hooks hold them, and a note says so."""
+    on this machine or another one, where they are not. Then hooks hold them, and a note says so. What is not known is
+    another place: numbers of namespaces and processes are those of one boot of one kernel."""
     try:
-        first, namespace = _text(f"{run_dir}/{PLACE}").split(" ", 1)
-        if posix.readlink("/proc/self/ns/mnt") == namespace or _is_below(int(first)):
+        boot, numbers, first, mounts = _text(f"{run_dir}/{PLACE}").split(" ")
+        if (
+            boot
+            and boot == _text(BOOT).strip()
+            and (
+                posix.readlink("/proc/self/ns/mnt") == mounts
+                or (posix.readlink("/proc/self/ns/pid") == numbers and _is_below(int(first)))
+            )
+        ):
             return True
     except (OSError, ValueError):
         pass

@@ -19,6 +19,7 @@ import msgspec
 from msgspec import Struct, field
 
 from autotune.errors import UsageError
+from autotune.model.recording_sections import MOST_RANKS
 from autotune.trace.formats import RECORD, other_format
 
 GZIP, BOM = b"\x1f\x8b", b"\xef\xbb\xbf"
@@ -173,13 +174,14 @@ def read(path: Path) -> Trace:
         what = "it has no event of torch.profiler" if events else "it has no event"
         raise UsageError(what, where=str(path), to_do=RECORD)
     told = file.distributed if isinstance(file.distributed, dict) else {}
+    size = _integer(told.get("world_size"))
     return Trace(
         file=str(path),
         activities=activities,
         host=host,
         devices=_devices(file.devices),
         rank=_integer(told.get("rank")),
-        world_size=_integer(told.get("world_size")),
+        world_size=size if size is not None and 1 <= size <= MOST_RANKS else None,
         has_stacks=any(event.kind == "python" or event.stack for event in host),
         memory=tuple(_memory(events)),
     )

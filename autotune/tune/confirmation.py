@@ -46,7 +46,7 @@ def confirm(trials: Trials, best: Candidate, left_s: float, announce: Callable[[
     # One job for all of them: machines of one kind differ by more than what is to be found.
     with trials.workspace.job() as there:
         if there is not None:
-            there.machine(trials.workspace.show)
+            trials.check_machine(there)
         deadline = max(began + left_s, time.monotonic() + SLACK * planned.seconds)
         runner = trials.runner({BEFORE: trials.realisation(own), AFTER: trials.realisation(best)}, AGAINST, there)
         measured = pairs.PairRunner(runner, planned.turns if there is None else None)

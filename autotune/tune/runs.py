@@ -39,16 +39,25 @@ class SearchRun(Struct, frozen=True):
     is_shared: bool = False
     """Whether the storage is not in the folder: other tuners may use it."""
 
+    launch: str = ""
+    """A digest of the launch command, which may hold secrets; "" where trials run on this machine."""
 
-def new(root: Path, words: Sequence[str], asked: Iterable[str], storage: str | None) -> SearchRun:
+
+def new(
+    root: Path, words: Sequence[str], asked: Iterable[str], storage: str | None, launch: str | None = None
+) -> SearchRun:
     """A search that begins now. `asked` are the options and `contents` on which its trials depend."""
-    return _search_run(artefacts.new_run(root), storage, _name(words, asked))
+    found = _search_run(artefacts.new_run(root), storage, _name(words, asked))
+    return replace(found, launch=_digest(launch))
 
 
-def resumed(root: Path, words: Sequence[str], asked: Iterable[str], storage: str | None) -> SearchRun:
+def resumed(
+    root: Path, words: Sequence[str], asked: Iterable[str], storage: str | None, launch: str | None = None
+) -> SearchRun:
     """The newest search of this command and these options that did not end.
 
-    Raises UsageError when there is none, or its trials are in another storage (None: that of its folder).
+    Raises UsageError when there is none, its trials are in another storage (None: that of its folder), or another
+    launch command started them (None: they ran on this machine).
     """
     name = _name(words, asked)
     for folder in reversed(artefacts.runs(root)):
@@ -56,7 +65,9 @@ def resumed(root: Path, words: Sequence[str], asked: Iterable[str], storage: str
         if row is not None and row["study"] == name and not row["ended"]:
             if row["shared"] != (storage is not None):
                 raise _elsewhere(folder, row["shared"])
-            return replace(_search_run(folder, storage, name), diagnosed=row["diagnosed"])
+            if row.get("launch", "") != _digest(launch):
+                raise _launched_otherwise(folder, bool(row.get("launch")))
+            return replace(_search_run(folder, storage, name), diagnosed=row["diagnosed"], launch=_digest(launch))
     raise UsageError(
         "there is no interrupted search of this command with these options and files",
         where="--resume",
@@ -66,7 +77,13 @@ def resumed(root: Path, words: Sequence[str], asked: Iterable[str], storage: str
 
 def save(search: SearchRun, *, ended: bool) -> None:
     """Write the manifest of the search."""
-    row = {"study": search.name, "diagnosed": search.diagnosed, "ended": ended, "shared": search.is_shared}
+    row = {
+        "study": search.name,
+        "diagnosed": search.diagnosed,
+        "ended": ended,
+        "shared": search.is_shared,
+        "launch": search.launch,
+    }
     artefacts.write_json(search.folder / artefacts.MANIFEST, {**identity(), artefacts.SEARCH: row})
 
 
@@ -90,6 +107,13 @@ def _elsewhere(folder: Path, is_shared: bool) -> UsageError:
     return UsageError(f"its trials are in {where}", where=f"--resume: {folder.name}", to_do=to_do)
 
 
+def _launched_otherwise(folder: Path, was_launched: bool) -> UsageError:
+    """Trials of other machines cannot be compared with these."""
+    what = "another --launch started its trials" if was_launched else "its trials ran on this machine"
+    to_do = "Give it the same --launch again." if was_launched else "Leave --launch out, or leave --resume out."
+    return UsageError(what, where=f"--resume: {folder.name}", to_do=to_do)
+
+
 def _row(folder: Path) -> dict[str, Any] | None:
     try:
         row = artefacts.read_json(folder / artefacts.MANIFEST).get(artefacts.SEARCH)
@@ -100,5 +124,8 @@ def _row(folder: Path) -> dict[str, Any] | None:
 
 def _name(words: Sequence[str], asked: Iterable[str]) -> str:
     """The same for all tuners of a command. It is a digest, because the command may hold secrets."""
-    text = json.dumps([list(words), sorted(asked)])
-    return f"autotune-{sha256(text.encode()).hexdigest()[:16]}"
+    return f"autotune-{_digest(json.dumps([list(words), sorted(asked)]))}"
+
+
+def _digest(text: str | None) -> str:
+    return sha256(text.encode()).hexdigest()[:16] if text is not None else ""

@@ -13,6 +13,7 @@ from msgspec.structs import replace
 
 from autotune import catalogue, collect
 from autotune.collect.allocation import Allocation
+from autotune.errors import ScriptError
 from autotune.machine import limits
 from autotune.model.derived import Derived
 from autotune.model.evidence import RUN, Value
@@ -54,6 +55,9 @@ WARMUP_STEPS = 20
 
 LEAST_FREE_SHARE = 0.03
 """Share of the host's memory: with less left, a trial is ended before the machine swaps or kills."""
+
+MACHINE_NAMES = ("machine.cpu_name", "machine.gpu_name")
+"""Facts by which kinds of machines differ."""
 
 READY: Mapping[Key, int] = {
     (TRAIN, "loader.num_workers"): 0,
@@ -217,6 +221,18 @@ class Trials(Struct):
         end = ended(collected, start, derived, {**_seen(derived, unchanged), **asked}, own, not_comparable)
         return counted or start, end
 
+    def check_machine(self, there: Allocation) -> None:
+        """Raises ScriptError where the scheduler gave a machine of another kind than that of the diagnosis: their
+        speeds cannot be compared."""
+        facts = {one.name: one.value for one in there.machine(self.workspace.show)}
+        for name in MACHINE_NAMES:
+            own, its = self.script.evidence.lookup(RUN, name), facts.get(name)
+            if own != its:
+                raise ScriptError(
+                    f"the scheduler gave a machine of another kind: {its or 'unknown'}, "
+                    f"and {own or 'unknown'} to the diagnosis"
+                )
+
     def _ready(self, made: Realisation) -> int:
         """Optimizer steps that the workers prefetch."""
         workers, prefetch, batches = (self._whole(made, key, default) for key, default in READY.items())
@@ -234,9 +250,13 @@ class Trials(Struct):
         with self.workspace.job() as there:
             runner = self.runner({AFTER: made}, there=there)
             try:
+                if there is not None:
+                    self.check_machine(there)
                 ran = runner.run(AFTER, self.request(made))
             except MemoryShortError as short:
                 return None, End(Outcome.OUT_OF_MEMORY, str(short), OutOfMemoryNote.HOST)
+            except ScriptError as error:  # a lost job is one trial, and not the search
+                return None, End(Outcome.FAILED, error.what)
         start, end = self.judged(runner, ran, made.asked, {})
         if start is not None and end.outcome is Outcome.COMPLETED:
             self.starts[candidate] = start

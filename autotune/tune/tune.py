@@ -19,7 +19,7 @@ from pathlib import Path
 from msgspec import Struct, field
 from msgspec.structs import replace
 
-from autotune import predict
+from autotune import machine, predict
 from autotune.collect import artefacts, lock, stale_runs
 from autotune.collect.allocation import Allocation, check_launch
 from autotune.diagnose import diagnose
@@ -39,7 +39,7 @@ from autotune.tune.search import search
 from autotune.tune.stopping import Stopping
 from autotune.tune.study import Study
 from autotune.tune.surrogate import Forecaster
-from autotune.tune.trial import Trials
+from autotune.tune.trial import MACHINE_NAMES, Trials
 from autotune.tune.trial_space import trial_space
 from autotune.tune.winner import Winner, choose, suspect, taken_back
 from autotune.verify.scratch import run_folder
@@ -133,7 +133,7 @@ def _diagnose_or_resume(
     """The run folder of the search and its diagnosis: made now, or by the search that is resumed."""
     asked = (*options.knobs, *options.allow, options.python or "", runs.contents(options.words, cwd, root))
     if options.resume:
-        run = runs.resumed(root, options.words, asked, options.study)
+        run = runs.resumed(root, options.words, asked, options.study, options.launch)
         return run, diagnose.load(str(run.folder.with_name(run.diagnosed)), cwd=cwd)
     wanted = diagnose.DiagnoseOptions(options.words, python=options.python, lock=False, stdout=sys.stderr.fileno())
     report = _diagnosed(wanted, options, observer, root, cwd, environ)
@@ -143,7 +143,7 @@ def _diagnose_or_resume(
             where=options.words[0],
             to_do="`autotune report last` says more. Make it run, then tune it.",
         )
-    run = runs.new(root, options.words, asked, options.study)
+    run = runs.new(root, options.words, asked, options.study, options.launch)
     run = replace(run, diagnosed=Path(report.run.folder).name)
     runs.save(run, ended=False)
     return run, report
@@ -187,7 +187,7 @@ def _search_and_confirm(
         forecast,
         run.storage,
         run.name,
-        machine=_machine_kind(report),
+        machine=_machine_kind(report, trials),
         longest_s=_longest_s(trials, options) if run.is_shared else None,
         on_result=observer.trial_ended,
     )
@@ -206,10 +206,13 @@ def _longest_s(trials: Trials, options: TuneOptions) -> float:
     return trials.baseline.longest_s + (QUEUE_S if options.launch is not None else 0.0)
 
 
-def _machine_kind(report: Report) -> str:
-    """Speeds of different kinds of machines cannot be compared."""
-    names = report.machine.get("cpu_name"), report.machine.get("gpu_name")
-    return ", ".join(str(name) for name in names if name)
+def _machine_kind(report: Report, trials: Trials) -> str:
+    """Speeds of different kinds of machines cannot be compared. This machine's, which may not be the one of the report
+    that a search resumes; the report's where each trial is launched, and compares its machine with it."""
+    known: Mapping[str, object] = {f"machine.{name}": value for name, value in report.machine.items()}
+    if trials.workspace.launch is None:
+        known = {one.name: one.value for one in machine.facts({}, environ=trials.workspace.environ)}
+    return ", ".join(str(known[name]) for name in MACHINE_NAMES if known.get(name))
 
 
 class Search(Struct, frozen=True):

@@ -13,7 +13,7 @@ import pytest
 
 from autotune import collect
 from autotune.collect import allocation as module
-from autotune.collect import artefacts
+from autotune.collect import allocation_worker, artefacts
 from autotune.collect.allocation import Allocation, check_launch
 from autotune.errors import ScriptError, UsageError
 
@@ -106,6 +106,54 @@ def test_the_directives_of_the_users_job_script_are_the_jobs(project: Path) -> N
     with allocation(project, "true {script}", ("bash", "train.sbatch")):
         text = (project / "job" / module.SCRIPT).read_text()
     assert text.splitlines()[:3] == ["#!/bin/sh", "#SBATCH -N 4", "#SBATCH --time=1:00:00"]
+
+
+def test_an_array_of_the_users_job_script_is_not_the_jobs(project: Path) -> None:
+    lines = {
+        "#SBATCH --array=0-3 -N 2": "#SBATCH  -N 2",
+        "#SBATCH --array 0-3%2": None,
+        "#SBATCH -a 1,2": None,
+        "#SBATCH -A team": "#SBATCH -A team",
+        "#SBATCH -t 10": "#SBATCH -t 10",
+        "#PBS -J 0-9": None,
+        '#BSUB -J "name[1-4]"': None,
+        "#BSUB -J name": "#BSUB -J name",
+        "#$ -t 1-4": None,
+    }
+    (project / "train.sh").write_text("\n".join(["#!/bin/bash", "", *lines, "python train.py", "#SBATCH -N 4"]))
+    with allocation(project, "true {script}", ("bash", "train.sh")):
+        text = (project / "job" / module.SCRIPT).read_text()
+    assert text.splitlines()[1:-1] == [kept for kept in lines.values() if kept is not None]
+
+
+def test_the_head_of_a_large_file_alone_is_read(project: Path) -> None:
+    with (project / "data.bin").open("wb") as file:
+        file.truncate(1 << 36)  # 64 GiB of nothing: reading it as a whole would fail
+    with allocation(project, "true {script}", ("bash", "data.bin")):
+        assert (project / "job" / module.SCRIPT).read_text().splitlines()[1].startswith("cd ")
+
+
+def test_of_several_workers_one_measures(project: Path) -> None:
+    folder = project / "job"
+    folder.mkdir()
+    (folder / module.WORKER).touch()
+    allocation_worker.main(folder)
+    assert [path.name for path in folder.iterdir()] == [module.WORKER]
+
+
+def test_modules_of_the_project_are_not_the_workers(project: Path) -> None:
+    (project / "secrets.py").write_text("raise SystemExit('the project was imported')\n")
+    (project / "autotune").mkdir()
+    (project / "autotune" / "__init__.py").touch()
+    with allocation(project) as there:
+        assert there.machine(nothing)
+
+
+def test_what_is_asked_is_its_users_alone(project: Path, monkeypatch) -> None:
+    monkeypatch.setattr(module, "LAST_LOOK_S", 0.1)
+    with allocation(project, "true {script}") as there, pytest.raises(ScriptError):
+        measured(there, project)
+    assert (project / "job" / "asked-1.json").stat().st_mode & 0o777 == 0o600
 
 
 @pytest.mark.train

@@ -131,7 +131,40 @@ def test_a_planted_link_is_not_followed(tmp_path: Path) -> None:
     place.parent.parent.mkdir()
     place.parent.symlink_to(tmp_path / "elsewhere")
     with pytest.raises(UsageError, match="it is a link"):
-        left(tmp_path, place, "a", rank_row(0, 4))
+        jobs.folder(tmp_path, None, [rank(0, 4)], {"SLURM_JOB_ID": "1"})
+
+
+def test_a_named_folder_may_be_a_link_or_lie_below_one(tmp_path: Path) -> None:
+    (tmp_path / "lustre").mkdir()
+    (tmp_path / "scratch").symlink_to(tmp_path / "lustre")
+    place = jobs.folder(tmp_path, tmp_path / "scratch" / "job", [], {})
+    assert place is not None
+    one = left(tmp_path, place, "a", rank_row(0, 4))
+    assert (tmp_path / "lustre" / "job" / one.folder.name).is_dir()
+
+
+def test_of_a_part_its_own_files_alone_are_taken_as_copies(tmp_path: Path) -> None:
+    place = tmp_path / "job"
+    own = left(tmp_path, place, "a", rank_row(0, 2))
+    other = left(tmp_path, place, "b", rank_row(1, 2, host="n2"))
+    (tmp_path / "home").mkdir()
+    (tmp_path / "home" / "key").write_text("secret")
+    (other.folder / "x").symlink_to(tmp_path / "home")
+    (other.folder / "recording-9.json").symlink_to(tmp_path / "home" / "key")
+    (other.folder / "large").write_text("...")
+    run = tmp_path / ".autotune/runs/a"
+    jobs.gather(run, own, 5.0, lambda text: None)
+    taken = run / other.folder.name
+    kept = {path.name for path in other.folder.iterdir()} - {"x", "large", "recording-9.json"}
+    assert {path.name for path in taken.iterdir()} == kept
+    assert all(path.stat().st_nlink == 1 for path in taken.iterdir())
+    assert [one.process["rank"] for one in load(run)] == [0, 1]
+
+
+def test_a_size_of_the_job_that_no_job_has_is_refused(tmp_path: Path) -> None:
+    for size in (0, 10**10):
+        with pytest.raises(ValueError, match="world_size"):
+            rank(0, size)
 
 
 @pytest.mark.parametrize(

@@ -2,11 +2,14 @@ from __future__ import annotations
 
 import json
 import os
+import pathlib
 import subprocess
 import sys
 
 import pytest
 
+BOOT = pathlib.Path("/proc/sys/kernel/random/boot_id").read_text().strip()
+PIDS, MOUNTS = (os.readlink(f"/proc/self/ns/{name}") for name in ("pid", "mnt"))
 LOADED = """
 import json, sys
 from autotune.probe import effects
@@ -25,7 +28,7 @@ OF_KERNEL = {"overlay.across_devices"}
     ("layer", "needed", "others"), [("kernel", OF_KERNEL, OF_HOOKS), ("hooks", OF_HOOKS, OF_KERNEL)]
 )
 def test_a_layer_imports_its_own_files_alone(tmp_path, layer, needed, others):
-    (tmp_path / "mount-namespace").write_text(f"1 {os.readlink('/proc/self/ns/mnt')}")
+    (tmp_path / "mount-namespace").write_text(f"{BOOT} pid:[1] 1 {MOUNTS}")
     loaded = installed(tmp_path, layer)
     assert needed <= loaded
     assert not others & loaded
@@ -49,7 +52,19 @@ def installed(run_dir, layer):
     return set(json.loads(done.stdout))
 
 
-@pytest.mark.parametrize("place", ["999999999 mnt:[1]", "", None])
+@pytest.mark.parametrize(
+    "place",
+    [
+        f"{BOOT} {PIDS} 999999999 mnt:[1]",
+        f"another-boot {PIDS} {os.getpid()} {MOUNTS}",
+        f" {PIDS} {os.getpid()} {MOUNTS}",
+        f"{BOOT} pid:[1] {os.getpid()} mnt:[1]",
+        f"{os.getpid()} {MOUNTS}",
+        "",
+        None,
+    ],
+    ids=["not below", "other machine", "unknown machine", "other container", "unknown", "empty", "none"],
+)
 def test_what_a_daemon_started_outside_of_the_mounts_is_held_by_hooks_and_noted(tmp_path, place):
     if place is not None:
         (tmp_path / "mount-namespace").write_text(place)
@@ -58,5 +73,5 @@ def test_what_a_daemon_started_outside_of_the_mounts_is_held_by_hooks_and_noted(
 
 
 def test_what_is_below_the_first_process_has_its_mounts_whatever_is_above_them(tmp_path):
-    (tmp_path / "mount-namespace").write_text(f"{os.getpid()} mnt:[1]")
+    (tmp_path / "mount-namespace").write_text(f"{BOOT} {PIDS} {os.getpid()} mnt:[1]")
     assert not OF_HOOKS & installed(tmp_path, "kernel")

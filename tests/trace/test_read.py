@@ -92,11 +92,12 @@ def test_what_kineto_writes_and_json_does_not_allow(tmp_path, right, wrong):
 
 
 def test_odd_values_lose_an_event_and_no_trace(tmp_path):
-    made = training()
+    made = training(distributedInfo={"rank": 0, "world_size": 10**10})
     made.add("kernel", "no time", None, 5, 7)
     made.add("kernel", "no numbers", 1, None, "stream x", "gpu", correlation="what", device=True)
     made.events += [{"ph": "X"}, {"ph": "X", "cat": "kernel", "name": 5, "ts": 1}, {"cat": None, "ph": "B"}]
     trace = read(made.write(tmp_path / "t.json"))
+    assert (trace.rank, trace.world_size) == (0, None)
     (odd,) = [one for one in trace.activities if one.name == "no numbers"]
     assert (odd.ns, odd.stream, odd.device, odd.correlation) == (0, 0, 0, -1)
     assert not [one for one in trace.activities if one.name == "no time"]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import os
 import sys
+from contextlib import nullcontext
 from hashlib import sha256
 from pathlib import Path
 
@@ -16,7 +17,9 @@ from trial_scripts import LOADER_LINE, MISBEHAVING, as_diagnosed
 
 from autotune.collect import Status
 from autotune.collect.isolation import HOOKS, KERNEL
+from autotune.errors import ScriptError
 from autotune.machine import limits
+from autotune.model.evidence import RUN, Fact
 from autotune.model.tuned import Axis, Outcome, OutOfMemoryNote, SearchTrial, Space
 from autotune.tune import trial as module
 from autotune.tune.trial import BaselineRun, Trials, Workspace
@@ -108,6 +111,30 @@ def test_how_a_trial_ends(attempt, point: int, outcome: Outcome, error: str) -> 
     assert error in made.error
     assert (made.samples_per_s is not None) == (outcome in (Outcome.COMPLETED, Outcome.PRUNED))
     assert made.ran_out == (OutOfMemoryNote.HOST if outcome is Outcome.OUT_OF_MEMORY else None)
+
+
+@pytest.mark.parametrize(
+    ("facts", "error"),
+    [
+        ((), "the launched job ended"),
+        ((Fact("machine.cpu_name", RUN, "Z80"),), "a machine of another kind: Z80, and unknown to the diagnosis"),
+        ((Fact("machine.gpu_name", RUN, "K80"),), "a machine of another kind: K80, and unknown to the diagnosis"),
+    ],
+    ids=["lost job", "other CPU", "other GPU"],
+)
+def test_a_lost_job_or_another_machine_is_a_failed_trial(root, monkeypatch, facts, error: str) -> None:
+    class Elsewhere:
+        def machine(self, show):
+            return facts
+
+        def collect(self, *words, **options):
+            raise ScriptError("the launched job ended with exit code 1 and without a result")
+
+    monkeypatch.setattr(Workspace, "job", lambda self: nullcontext(Elsewhere()))
+    workspace = Workspace(root, root, os.environ, sys.executable, {}, {}, lambda status: None, "srun {script}")
+    script = as_diagnosed(root / "train.py", LOADER_LINE)
+    made = Trials(workspace, script, SPACE, BaselineRun(0.1, 1.0, 4.0)).attempt(1, (0,), None)
+    assert made.outcome is Outcome.FAILED and error in made.error
 
 
 @pytest.mark.train

@@ -20,6 +20,7 @@ from autotune.engine.evidence import join, observed_over
 from autotune.engine.load import load_rules
 from autotune.errors import ScriptError, UsageError
 from autotune.history import predictions, results
+from autotune.machine import limits
 from autotune.model.evidence import RUN, Fact, Location, Setting
 from autotune.model.finding import Evaluation, Finding, Gain, Recommendation, SettingChange
 from autotune.model.report import Report, RunSummary, Step
@@ -592,6 +593,30 @@ def test_the_words_of_a_command_are_not_kept(made, root) -> None:
     runs.save(kept, ended=False)
     assert "s3cret" not in (kept.folder / "run.json").read_text()
     assert runs.resumed(root, ("train.py", "--token", "s3cret"), (), None) == kept
+
+
+def test_a_search_is_resumed_with_the_same_launch_command_alone(made, root) -> None:
+    launch = "srun --comment s3cret {script}"
+    kept = runs.new(root, ("train.py",), (), None, launch)
+    runs.save(kept, ended=False)
+    assert "s3cret" not in (kept.folder / "run.json").read_text()
+    assert runs.resumed(root, ("train.py",), (), None, launch) == kept
+    for other in (None, "sbatch --wait {script}"):
+        with pytest.raises(UsageError, match="another --launch started its trials"):
+            runs.resumed(root, ("train.py",), (), None, other)
+    runs.save(runs.new(root, ("other.py",), (), None), ended=False)
+    with pytest.raises(UsageError, match="its trials ran on this machine"):
+        runs.resumed(root, ("other.py",), (), None, launch)
+
+
+def test_a_search_is_not_resumed_on_a_machine_of_another_kind(made, root, monkeypatch) -> None:
+    made.speed = lambda changes: KeyboardInterrupt() if len(made.tried) == 2 else faster_with_two(changes)
+    with pytest.raises(KeyboardInterrupt):
+        tune(made, root)
+    made.report = replace(made.report, machine={"cpu_name": "the CPU of the report"})
+    monkeypatch.setattr(limits, "cpu_name", lambda root: "another CPU")
+    with pytest.raises(UsageError, match="kind of machine"):
+        tune(made, root, resume=True)
 
 
 def test_the_trials_of_other_files_or_of_another_python_are_not_reused(made, root, monkeypatch) -> None:
