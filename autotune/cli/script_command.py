@@ -49,13 +49,14 @@ def resolve_command(words: tuple[str, ...], verb: str, python: str | None, run: 
 
 
 def _refuse_notebook(words: Sequence[str], verb: str) -> None:
-    notebook = next((word for word in words if word.endswith(NOTEBOOK)), None)
-    if notebook is not None:
+    called = invoked(words, Path.cwd())
+    started = called.words[called.at] if called.file is not None else called.program
+    if started.endswith(NOTEBOOK):
         raise UsageError(
             f"autotune {verb} runs scripts, and this is a notebook",
-            where=notebook,
-            to_do=f"Diagnose it and apply the changes (autotune diagnose {notebook}), or make a script of it:\n"
-            f"    jupyter nbconvert --to script {notebook}",
+            where=started,
+            to_do=f"Diagnose it and apply the changes (autotune diagnose {started}), or make a script of it:\n"
+            f"    jupyter nbconvert --to script {started}",
         )
 
 

@@ -127,10 +127,10 @@ def _of_pod(file: str, entries: Sequence[DataValue], values: Values, container: 
     memory = values.get((*container, "resources", "limits", "memory"))
     gpus = next((limits[name] for name in _GPUS if name in limits), None)
     deadline = next((one for one in entries if one.path[-1:] == ("activeDeadlineSeconds",)), None)
-    machines, at = _replicas(entries, pod)
+    machines, at = _replicas(entries, values, pod)
     mounts = [one.value for one in entries if one.path[: len(container)] == container and one.path[-1] == "mountPath"]
     is_host = values.get((*pod, "hostIPC"))
-    has_more = "/dev/shm" in mounts or (is_host is not None and is_host.value is True)
+    has_more = "/dev/shm" in (str(one).rstrip("/") for one in mounts) or (is_host is not None and is_host.value is True)
     bytes_of_one = memory_bytes(str(memory.value)) if memory is not None else None
     return JobRequest(
         machines=machines,
@@ -147,8 +147,9 @@ def _of_pod(file: str, entries: Sequence[DataValue], values: Values, container: 
     )  # fmt: skip
 
 
-def _replicas(entries: Sequence[DataValue], pod: Path) -> tuple[int | None, DataValue | None]:
-    """The pods of a job: the replicas of all kinds (Master, Worker) of a training operator, else the parallelism."""
+def _replicas(entries: Sequence[DataValue], values: Values, pod: Path) -> tuple[int | None, DataValue | None]:
+    """The pods of a job: the replicas of all kinds (Master, Worker) of a training operator, else the parallelism of a
+    Job, of which no more run than are to complete; one of a Pod. Other kinds say it in ways of their own: None."""
     if any(str(key).endswith("ReplicaSpecs") for key in pod):
         place = next(at for at, key in enumerate(pod) if str(key).endswith("ReplicaSpecs"))
         kinds = {one.path[place + 1] for one in entries if one.path[: place + 1] == pod[: place + 1]}
@@ -161,8 +162,16 @@ def _replicas(entries: Sequence[DataValue], pod: Path) -> tuple[int | None, Data
         if None in counts:
             return None, None
         return sum(filter(None, counts)) + len(kinds) - len(counts), stated[0] if stated else None
-    parallel = next((one for one in entries if one.path == ("spec", "parallelism")), None)
-    return (_whole(parallel) if parallel is not None else 1), parallel
+    version, kind, parallel, completions = (
+        values.get(path) for path in (("apiVersion",), ("kind",), ("spec", "parallelism"), ("spec", "completions"))
+    )
+    of = tuple(one.value for one in (version, kind) if one is not None)
+    if of not in (("v1", "Pod"), ("batch/v1", "Job")):
+        return None, None
+    if parallel is None:
+        return 1, None
+    at_once, in_all = _whole(parallel), _whole(completions or parallel)
+    return (min(at_once, in_all) if at_once is not None and in_all is not None else None), parallel
 
 
 def _of_skypilot(file: str, entries: Sequence[DataValue], values: Values) -> JobRequest:

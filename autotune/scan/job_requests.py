@@ -88,7 +88,7 @@ def _options(lines: Sequence[tuple[str, Location]], long: Mapping[str, str]) -> 
 
 
 def _of_slurm(lines: Sequence[tuple[str, Location]]) -> JobRequest:
-    asked = _options(lines, LONG)
+    asked = {name: one for name, one in _options(lines, LONG).items() if name != "--gres" or one[0].startswith("gpu:")}
     machines = (
         _number(asked, "--nodes") if "--nodes" in asked else 1 if _number(asked, "--ntasks") in (None, 1) else None
     )
@@ -160,7 +160,10 @@ def _slurm_time(text: str) -> int | None:
 
 
 def _of_pbs(lines: Sequence[tuple[str, Location]]) -> JobRequest:
-    """`-l select=2:ncpus=16:ngpus=4:mem=64gb` (OpenPBS), `-l nodes=2:ppn=16` (Torque), `-l walltime=24:00:00`."""
+    """`-l select=2:ncpus=16:ngpus=4:mem=64gb` (OpenPBS), `-l nodes=2:ppn=16` (Torque), `-l walltime=24:00:00`.
+
+    Several chunks of `select` may share a machine, unless `place=scatter` parts them.
+    """
     asked: dict[str, tuple[str, Location]] = {}
     for text, at in lines:
         for option in OPTION.finditer(text):
@@ -169,16 +172,18 @@ def _of_pbs(lines: Sequence[tuple[str, Location]]) -> JobRequest:
                 asked |= {key: (value, at) for key, _, value in (one.partition("=") for one in (first, *more))}
     is_mixed = any(re.search(r"(?:select|nodes)=\S*\+", text) for text, _ in lines)
     chunks = "select" if "select" in asked else "nodes"
-    machines = None if is_mixed else _number(asked, chunks) if chunks in asked else 1
+    count = None if is_mixed else _number(asked, chunks) if chunks in asked else 1
+    is_parted = chunks == "nodes" or count == 1 or asked.get("place", ("", None))[0].startswith("scatter")
+    machines = count if is_parted else None
     cpus = _first(asked, "ncpus", "ppn")
     gpus = _first(asked, "ngpus", "gpus")
     memory = memory_bytes(asked.get("mem", ("", None))[0], "")
-    known = not is_mixed and machines is not None
+    known = machines is not None
     return JobRequest(
         machines=machines,
         cpus=cpus if known else None,
         gpus=gpus if known else None,
-        memory_bytes=_product(memory, machines if chunks == "select" else 1) if memory and known else None,
+        memory_bytes=_product(memory, count if chunks == "select" else 1) if memory and count else None,
         time_limit_s=_clock(asked["walltime"][0]) if "walltime" in asked else None,
         lacks_cpus=cpus is None and not asked.keys() & {"ncpus", "ppn"} if known and gpus and gpus > 1 else None,
         places=_places(

@@ -29,6 +29,11 @@ STARTS_ONE = ("python", "python3")
 SHARING = ("docker", "podman")
 """Containers that have a /dev/shm of their own: those of Slurm and HPC (apptainer, enroot) see the machine's."""
 
+STEP_GPUS = re.compile(r"(?:^| )(?:-G|--gres\b|--gpus\b(?![= ]all\b))")
+"""A step or a container gets GPUs of its own: srun -G 2, --gpus-per-task=1, docker run --gpus 2."""
+
+OWN_SHM = re.compile(r"^--shm-size|^--ipc(?:=|$)|/dev/shm")
+
 SRUN_CPUS = re.compile(r"-c\d*|--cpus-per-(?:task|gpu)(?:=.*)?|--exact|--exclusive")
 
 
@@ -38,7 +43,7 @@ def facts(launches: Sequence[Launch], library: Library) -> Iterator[Fact]:
     file = library.files.get(launch.file) if launch is not None else None  # a typed command stands in none
     if launch is None or file is None or OTHERS.search(file.data):
         return
-    asked = _request(file, launch) or JobRequest()
+    asked = _request(file, launch) or JobRequest(machines=1)
     yield from _gpus(asked, launch)
     yield from _stated(asked, "cpus", asked.cpus)
     yield from _stated(asked, "memory_bytes", asked.memory_bytes)
@@ -71,9 +76,12 @@ def _request(file: File, launch: Launch) -> JobRequest | None:
 
 
 def _gpus(asked: JobRequest, launch: Launch) -> Iterator[Fact]:
+    if None in launch.before or STEP_GPUS.search(" ".join(filter(None, launch.before))):
+        return
     visible = launch.variables.get("CUDA_VISIBLE_DEVICES")
-    if visible is not None and visible.known and re.fullmatch(r"\d+(,\d+)*", str(visible.value)):
-        yield Fact("job.num_gpus", RUN, str(visible.value).count(",") + 1, (visible.location,))
+    if visible is not None:
+        if visible.known and re.fullmatch(r"\d+(,\d+)*", str(visible.value)):
+            yield Fact("job.num_gpus", RUN, str(visible.value).count(",") + 1, (visible.location,))
     elif asked.gpus is not None:
         yield from _stated(asked, "num_gpus", asked.gpus, "gpus")
 
@@ -90,10 +98,18 @@ def _local_processes(asked: JobRequest, launch: Launch) -> int | None:
         return tasks if "srun" in launch.before else None
     flag = ON_ONE_MACHINE.get(launch.launcher)
     given = launch.own.get(flag) if flag is not None else None
-    if given is None and launch.launcher == "accelerate" and "num_machines" not in launch.own:
+    if launch.launcher == "accelerate" and _is_told_of_one_machine(asked, launch):
         given = launch.own.get("num_processes")
     is_number = given is not None and given.known and str(given.value).isdecimal()
     return int(str(given.value)) * tasks if given is not None and is_number else None
+
+
+def _is_told_of_one_machine(asked: JobRequest, launch: Launch) -> bool:
+    """Whether the processes of `accelerate launch`, which are those of all machines, are those of one."""
+    machines = launch.own.get("num_machines")
+    if machines is not None:
+        return machines.known and str(machines.value) == "1"
+    return "config_file" not in launch.own and asked.machines == 1
 
 
 def _step_lacks_cpus(launch: Launch) -> bool:
@@ -104,12 +120,14 @@ def _step_lacks_cpus(launch: Launch) -> bool:
 
 
 def _has_small_shm(launch: Launch) -> bool | None:
-    """Whether a container is started without more shared memory; None outside of one, and where a variable decides."""
-    words = launch.before
-    if not any(word is not None and name(word) in SHARING for word in words):
+    """Whether a container is made without more shared memory; None outside of one, where a variable decides, and where
+    the container is there before (exec) or is described in a file (compose)."""
+    words = [word for word in launch.before if word is not None]
+    at = next((at for at, word in enumerate(words) if name(word) in SHARING), len(words))
+    verbs = [word for word in words[at + 1 : at + 3] if word != "container"]
+    if len(words) < len(launch.before) or verbs[:1] not in (["run"], ["create"]):
         return None
-    told = any(word is not None and re.match(r"--shm-size|--ipc(?:=|$)|/dev/shm", word) for word in words)
-    return None if None in words else not told
+    return not any(map(OWN_SHM.search, words))
 
 
 def _stated(asked: JobRequest, fact: str, value: Value | None, place: str = "") -> Iterator[Fact]:

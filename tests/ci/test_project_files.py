@@ -31,7 +31,7 @@ def jobs(workflow: str) -> dict[str, Any]:
 
 
 def steps(workflow: str) -> list[dict[str, Any]]:
-    return [step for job in jobs(workflow).values() for step in job["steps"]]
+    return [step for job in jobs(workflow).values() for step in job.get("steps", ())]
 
 
 def test_the_changelog_begins_with_this_version_and_its_day() -> None:
@@ -72,7 +72,8 @@ def test_it_fits_the_schema_of_those_who_read_it(schema: str, files: list[str]) 
 @pytest.mark.parametrize("workflow", WORKFLOWS)
 def test_a_workflow_may_only_read_unless_a_job_says_more(workflow: str) -> None:
     assert read(workflow)["permissions"] == {"contents": "read"}
-    assert all(job.get("timeout-minutes", 0) > 0 for job in jobs(workflow).values())
+    own = [job for job in jobs(workflow).values() if "uses" not in job]  # a called workflow has its own limits
+    assert own and all(job.get("timeout-minutes", 0) > 0 for job in own)
 
 
 @pytest.mark.parametrize("workflow", WORKFLOWS)
@@ -108,6 +109,13 @@ def test_only_the_release_may_publish() -> None:
     release = ".github/workflows/release.yml"
     assert allowed == {(release, "build"), (release, "publish")}
     assert jobs(release)["publish"]["environment"] == "pypi"
+
+
+def test_nothing_is_published_before_the_tests() -> None:
+    release, called = jobs(".github/workflows/release.yml"), ".github/workflows/tests.yml"
+    assert release["tests"]["uses"] == f"./{called}"
+    assert {"tests", "build"} <= set(release["publish"]["needs"])
+    assert "workflow_call" in text(called)
 
 
 def test_the_workflows_begin_with_the_oldest_python_and_torch_that_are_promised() -> None:

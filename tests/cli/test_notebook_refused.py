@@ -11,13 +11,15 @@ from autotune.errors import UsageError
 
 
 @pytest.mark.parametrize("verb", ["verify", "tune", "fit"])
-def test_a_notebook_is_refused(verb: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("words", ["nb.ipynb", "nb.ipynb --out x.py", "python nb.ipynb", "LR=1 torchrun nb.ipynb"])
+def test_a_notebook_is_refused(words: str, verb: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     with pytest.raises(UsageError, match=f"autotune {verb} runs scripts") as caught:
-        resolve_command(("nb.ipynb",), verb, None)
+        resolve_command(tuple(words.split()), verb, None)
     assert "autotune diagnose nb.ipynb" in caught.value.to_do
 
 
 def test_a_script_is_not(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    assert resolve_command(("train.py", "--out", "x"), "tune", None).words == ("train.py", "--out", "x")
+    words = ("train.py", "--out", "x.ipynb")
+    assert resolve_command(words, "tune", None).words == words

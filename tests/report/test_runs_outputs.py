@@ -50,12 +50,19 @@ def test_a_command_is_no_formula_of_a_spreadsheet() -> None:
 
 
 def test_a_sample_is_missing_where_nothing_is_known() -> None:
-    text = render("runs", found(job(run="a"), unknown(run="b")), "prometheus")
+    text = render("runs", found(job(run="a", folder="/p"), unknown(run="b", folder="/q")), "prometheus")
     samples = [line for line in text.splitlines() if not line.startswith("#")]
-    assert 'autotune_step_seconds{run="a"} 0.4125' in samples
-    assert 'autotune_lost_seconds{run="a"} 8100' in samples
-    assert 'autotune_missing_ranks{run="a"} 0' in samples  # all of eight ranks were recorded: a counted zero
-    assert [line for line in samples if 'run="b"' in line] == ['autotune_run_info{run="b",outcome="no_step"} 1']
+    assert 'autotune_step_seconds{run="a",folder="/p"} 0.4125' in samples
+    assert 'autotune_lost_seconds{run="a",folder="/p"} 8100' in samples
+    assert 'autotune_missing_ranks{run="a",folder="/p"} 0' in samples  # all of eight ranks: a counted zero
+    of_b = [line for line in samples if 'run="b"' in line]
+    assert of_b == ['autotune_run_info{run="b",folder="/q",outcome="no_step"} 1']
+
+
+def test_runs_of_one_name_in_two_folders_are_two_series() -> None:
+    lines = render("runs", found(job(folder="/p"), job(folder="/q")), "prometheus").splitlines()
+    samples = [line.rpartition(" ")[0] for line in lines if not line.startswith("#")]
+    assert len(samples) == len(set(samples))
 
 
 def test_labels_are_escaped() -> None:

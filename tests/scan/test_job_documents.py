@@ -120,6 +120,34 @@ def test_each_command_gets_what_its_own_pod_asks_for() -> None:
     assert found.request(4) is None
 
 
+POD = """\
+template:
+  spec:
+    containers:
+      - command: [torchrun, train.py]
+        volumeMounts: [{mountPath: /dev/shm/, name: s}]
+"""
+
+
+@pytest.mark.parametrize(
+    ("head", "spec", "machines"),
+    [
+        ("batch/v1 Job", "backoffLimit: 2", 1),
+        ("batch/v1 Job", "completions: 4", 1),
+        ("batch/v1 Job", "completions: 4\nparallelism: 4", 4),
+        ("batch/v1 Job", "completions: 1\nparallelism: 4", 1),
+        ("apps/v1 StatefulSet", "replicas: 2", None),
+        ("apps/v1 StatefulSet", "serviceName: x", None),
+        ("batch.volcano.sh/v1alpha1 Job", "minAvailable: 2", None),
+    ],
+)
+def test_the_pods_of_a_kind(head: str, spec: str, machines: int | None) -> None:
+    version, kind = head.split()
+    rows = "\n".join(f"  {row}" for row in (*spec.split("\n"), *POD.splitlines()))
+    found = jobs(f"apiVersion: {version}\nkind: {kind}\nspec:\n{rows}\n").jobs[0].request
+    assert (found.machines, found.has_small_shm) == (machines, False)
+
+
 def test_what_a_shell_is_given_in_a_list() -> None:
     found = jobs(JOB)
     assert lines(found) == [(9, '"bash -c \'x\'" "torchrun train.py"'), (10, "torchrun a.py && torchrun b.py")]

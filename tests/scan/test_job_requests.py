@@ -32,6 +32,8 @@ def told(found: JobRequest, *names: str) -> list[object]:
         (["#SBATCH --exclusive", "#SBATCH -c 4"], 1, 1, None, None),
         (["#SBATCH --ntasks-per-gpu=1", "#SBATCH -c 4", "#SBATCH --gres=gpu:2"], 1, None, None, 2),
         (["#SBATCH --gres=gpu:1"], 1, 1, None, 1),
+        (["#SBATCH --gres=lscratch:200"], 1, 1, None, None),
+        (["#SBATCH --gres=lscratch:200", "#SBATCH --gpus-per-node=2"], 1, 1, None, 2),
     ],
 )
 def test_slurm(lines: list[str], machines: int, tasks: int, cpus: int, gpus: int) -> None:
@@ -78,7 +80,7 @@ def test_lines_below_the_first_command_are_comments() -> None:
     ("lines", "machines", "cpus", "gpus", "memory", "seconds", "lacks"),
     [
         (
-            ["#PBS -l select=2:ncpus=16:ngpus=4:mem=64gb -l walltime=24:00:00"],
+            ["#PBS -l select=2:ncpus=16:ngpus=4:mem=64gb -l walltime=24:00:00 -l place=scatter:excl"],
             2,
             16,
             4,
@@ -87,6 +89,9 @@ def test_lines_below_the_first_command_are_comments() -> None:
             False,
         ),
         (["#PBS -l nodes=1:ppn=16:gpus=4,walltime=30:00"], 1, 16, 4, None, 1800, False),
+        (["#PBS -l select=4:ncpus=8:ngpus=1:mem=8gb", "#PBS -l place=pack"], None, None, None, 32 * GIB, None, None),
+        (["#PBS -l select=4:ncpus=8:ngpus=2"], None, None, None, None, None, None),
+        (["#PBS -l nodes=2:ppn=16:gpus=4"], 2, 16, 4, None, None, False),
         (["#PBS -l select=1:ngpus=4"], 1, None, 4, None, None, True),
         (["#PBS -l select=1:ngpus=1"], 1, None, 1, None, None, None),
         (["#PBS -l ncpus=8,mem=32gb"], 1, 8, None, 32 * GIB, None, None),

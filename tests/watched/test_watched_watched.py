@@ -93,7 +93,7 @@ def test_a_process_of_another_machine_is_stale_after_two_minutes_and_one_of_this
     put("5", began_at=NOW - 50, state="raised", error="KeyError")
     assert lives(tmp_path) == ["running", "stale", "running", "killed", "raised"]
     text = render("watch", watched(tmp_path, cwd=tmp_path, now=NOW))
-    assert "no sign from other since 2 min 10 s ago" in text
+    assert "no sign from other for 2 min 10 s" in text
     assert "killed: process" in text
     assert "ended by KeyError" in text
 

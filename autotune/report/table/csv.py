@@ -1,4 +1,7 @@
-"""A CSV table (RFC 4180) with a head: one line for each job, empty where nothing is known."""
+"""A CSV table with a head: one line for each job, empty where nothing is known.
+
+Cells are quoted as RFC 4180 says; lines end in "\\n", for tools of Unix.
+"""
 
 from __future__ import annotations
 

@@ -50,13 +50,18 @@ INFO = "autotune_run_info"
 def render(found: FoundJobs, colour: bool, width: int) -> str:
     """A group for each metric that any job has; `autotune_run_info` joins a run with its command and first fix."""
     lines = [f"# HELP {INFO} A diagnosed job; 1.", f"# TYPE {INFO} gauge"]
-    lines += [f"{INFO}{_labels({'run': job.run, **_about(job)})} 1" for job in found.jobs]
+    lines += [f"{INFO}{_labels({**_of(job), **_about(job)})} 1" for job in found.jobs]
     for metric in METRICS:
         samples = [(job, value) for job in found.jobs if (value := metric.value(job)) is not None]
         if samples:
             lines += [f"# HELP {metric.name} {metric.help}", f"# TYPE {metric.name} gauge"]
-            lines += [f"{metric.name}{_labels({'run': job.run})} {value:.9g}" for job, value in samples]
+            lines += [f"{metric.name}{_labels(_of(job))} {value:.9g}" for job, value in samples]
     return "\n".join(lines) + "\n"
+
+
+def _of(job: JobSummary) -> dict[str, str]:
+    """What tells series apart: runs in two projects may have one name."""
+    return {"run": job.run, "folder": job.folder}
 
 
 def _about(job: JobSummary) -> dict[str, str]:

@@ -42,12 +42,13 @@ def _rank(process: WatchedProcess) -> str:
 
 
 def _life(row: WatchedRow) -> str:
-    seen = f"{duration(row.seen_s)} ago"
+    since = duration(row.seen_s)
+    seen = f"{since} ago"
     if row.life == "running":
         idle = row.idle_s is not None and row.idle_s > IDLE_S
         return f"running, no step for {duration(row.idle_s or 0.0)}" if idle else "running"
     if row.life == "stale":
-        return f"no sign from {row.process.host.partition(' ')[0]} since {seen}"
+        return f"no sign from {row.process.host.partition(' ')[0]} for {since}"
     if row.life == "killed":
         return f"killed: process {row.process.pid} is gone, last seen {seen}"
     return f"ended by {row.process.error} {seen}" if row.life == "raised" else f"ended {seen}"
