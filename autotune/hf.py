@@ -32,10 +32,14 @@ class Callback(TrainerCallback):
         logs: dict[str, float] | None = None,
         **kwargs: Any,
     ) -> None:
-        """Add the figures to what the loggers get next, and to what the Trainer has kept of it."""
+        """Add the figures to what the loggers get next, and to what the Trainer has kept of it.
+
+        Only where the training loss is logged: the metrics of an evaluation go back to who asked for them.
+        """
+        if logs is None or "loss" not in logs:
+            return
         figures = in_process.summary()
-        if logs is not None:
-            logs.update(figures)
+        logs.update(figures)
         if state.log_history:
             state.log_history[-1].update(figures)
 

@@ -6,6 +6,7 @@ The probe is loaded as for every other process, once and under its own name, and
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -13,6 +14,9 @@ from types import ModuleType
 from typing import Any
 
 PACKAGE = Path(__file__).parent / "probe"
+WATCH = "_autotune_probe.watch.watch"
+"""The probe's module that watches, in a process that has it."""
+
 OF_A_MEASUREMENT = "AUTOTUNE_REQUEST"
 """Set where this process is measured by `diagnose` and its like: then there is nothing to watch."""
 
@@ -53,27 +57,32 @@ def summary() -> dict[str, float]:
 
     Empty where nothing is watched, and before the first step. What is not known yet is absent.
     """
-    if os.environ.get(OF_A_MEASUREMENT):
-        return {}
-    current = _watch().current()
+    current = _current()
     figures: dict[str, float] = current.summary() if current is not None else {}
     return figures
 
 
 def drift() -> list[str]:
     """What has drifted in the run of this process, as sentences."""
-    current = None if os.environ.get(OF_A_MEASUREMENT) else _watch().current()
+    current = _current()
     return [row["text"] for row in current.drift] if current is not None else []
+
+
+def _current() -> Any:
+    """The watch of this process, None without one; nothing is imported."""
+    module = None if os.environ.get(OF_A_MEASUREMENT) else sys.modules.get(WATCH)
+    return module.current() if module is not None else None
 
 
 def _watch() -> Any:
     """The probe's module that watches; torch is imported with it."""
+    if WATCH in sys.modules:
+        return sys.modules[WATCH]
     import importlib
 
     importlib.import_module("torch")
-    found: list[ModuleType] = []
-    _loader()(str(PACKAGE), found.append)
-    return importlib.import_module(f"{found[0].__name__}.watch.watch")
+    _loader()(str(PACKAGE), lambda probe: None)
+    return importlib.import_module(WATCH)
 
 
 def _loader() -> Callable[[str, Callable[[ModuleType], object]], None]:

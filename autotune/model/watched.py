@@ -76,9 +76,9 @@ class WatchedWindow(Struct, frozen=True):
     memory_bytes: int | None
 
     @property
-    def wait_share(self) -> float:
-        """The part of a step that it waits for data."""
-        return self.phases_ms.get("data_wait", 0.0) / self.step_ms
+    def wait_share(self) -> float | None:
+        """The part of a step that it waits for data; None where no DataLoader was seen."""
+        return self.phases_ms["data_wait"] / self.step_ms if "data_wait" in self.phases_ms else None
 
 
 class WatchedProcess(Struct, frozen=True):
@@ -92,7 +92,9 @@ class WatchedProcess(Struct, frozen=True):
     """The type of the exception that ended it."""
 
     pid: int
-    process_start: float
+    process_start: float | None
+    """null where the system does not tell it: then only a silence says that the process may be gone."""
+
     host: str
     script: str
     """Its name, without arguments."""
@@ -131,9 +133,9 @@ class WatchedProcess(Struct, frozen=True):
 
 
 class WatchedRow(Struct, frozen=True):
-    """A process as it is now. `life`: running, stale (no sign for long, from another machine), ended, raised, or killed
-    (it is gone and did not say so). `idle_s`: seconds since its last step as far as it is known, `seen_s`: since its
-    last sign."""
+    """A process as it is now. `life`: running, stale (no sign for long, from one that cannot be asked: it is of another
+    machine, or its start is unknown), ended, raised, or killed (it is gone and did not say so). `idle_s`: seconds since
+    its last step as far as it is known, `seen_s`: since its last sign."""
 
     folder: Path
     process: WatchedProcess

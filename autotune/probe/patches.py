@@ -46,14 +46,15 @@ class Patches:
                 _put(owner, name, old)
 
     def suspend(self) -> None:
-        """Put attributes back until `resume`. One that somebody else has replaced meanwhile stays theirs."""
+        """Put attributes back until `resume`. One that somebody else has replaced meanwhile stays theirs; what is no
+        attribute waits for `restore`."""
         known: dict[tuple[int, str], tuple[Any, str, Any, Any]] = {}
         for owner, name, old, value in self._done:
             if name is not None:
                 first = known.get((id(owner), name), (owner, name, old, value))[2]
                 known[id(owner), name] = owner, name, first, value
         self._suspended = [row for row in known.values() if vars(row[0]).get(row[1], _ABSENT) is row[3]]
-        self._done = []
+        self._done = [row for row in self._done if row[1] is None]
         for owner, name, old, _ in self._suspended:
             _put(owner, name, old)
 

@@ -19,7 +19,7 @@ FOLDERS = Path(".autotune", "watch")
 STATES = "state-*.json"
 MOST_BYTES = 4_000_000
 STALE_S = 120.0
-"""A process of another machine that has given no sign for so long may be gone."""
+"""A process that cannot be asked, and has given no sign for so long, may be gone."""
 
 MOST_RUNS = 10
 """Runs that are over are shown up to so many, the newest."""
@@ -78,5 +78,6 @@ def _row(folder: Path, process: WatchedProcess, now: float) -> WatchedRow:
     who = {"pid": process.pid, "process_start": process.process_start, "host": process.host}
     if machine.is_gone(who):
         return WatchedRow(folder, process, "killed", seen_s, idle_s)
-    is_silent = seen_s > STALE_S and not machine.is_here(who)
+    can_be_asked = machine.is_here(who) and process.process_start is not None
+    is_silent = seen_s > STALE_S and not can_be_asked
     return WatchedRow(folder, process, "stale" if is_silent else "running", seen_s, idle_s)

@@ -68,6 +68,18 @@ def test_what_is_suspended_is_as_it_was_and_resumes_as_the_same_objects(patches)
     assert "method" not in vars(Below)
 
 
+def test_what_is_no_attribute_is_undone_after_a_suspension_too(patches):
+    undone = []
+    patches.set(Base, "method", 1)
+    patches.on_restore(lambda: undone.append("once"))
+    for _ in range(2):
+        patches.suspend()
+        patches.resume()
+    assert undone == []
+    patches.restore()
+    assert undone == ["once"]
+
+
 def test_what_somebody_else_replaced_meanwhile_stays_theirs(patches, monkeypatch):
     patches.set(Base, "method", lambda self: "ours")
     theirs = lambda self: "theirs"  # noqa: E731

@@ -75,11 +75,40 @@ def test_the_steps_inside_of_with_are_watched_and_those_outside_are_not(script, 
     assert figures["autotune/windows"] == 1
     assert 2.5 < figures["autotune/step_ms"] < 100
     assert figures["autotune/forward_ms"] > 0
-    assert figures["autotune/data_wait_share"] == 0.0
+    assert "autotune/data_wait_share" not in figures  # it has no DataLoader
     assert all(isinstance(value, float) for value in figures.values())
     states = [json.loads(path.read_text()) for path in tmp_path.glob(".autotune/watch/*/state-*.json")]
     ended = sorted((state["steps"], state["state"], state["error"]) for state in states)
     assert ended == [(12, "raised", "KeyError"), (30, "ended", None)]
+
+
+def test_a_window_that_did_not_end_leaves_no_thread_and_no_status(script, tmp_path):
+    done = script(
+        f"import autotune, threading\n{LOOP}\n"
+        "with autotune.watch(at=(2,)):\n"
+        "    train(6)\n"
+        "    assert [one for one in threading.enumerate() if one.name == 'autotune-sampler']\n"
+        "    time.sleep(0.3)\n"
+        "print([one.name for one in threading.enumerate()])\n"
+    )
+    assert (done.returncode, done.stdout) == (0, "['MainThread']\n"), done.stderr
+    assert "autotune: watched 6 steps: the first window, which begins after step 2, did not end" in done.stderr
+    assert [path.name for path in tmp_path.glob(".autotune/watch/*/*") if not path.name.startswith("state-")] == []
+
+
+@pytest.mark.parametrize(
+    ("end", "state", "error"),
+    [
+        ("sys.exit(0)", "ended", None),
+        ("sys.exit('why')", "raised", "SystemExit"),
+        ("try:\n        1 / 0\n    except ZeroDivisionError:\n        sys.exit(1)", "raised", "ZeroDivisionError"),
+    ],
+)
+def test_an_exit_is_a_failure_by_its_code(script, tmp_path, end, state, error):
+    done = script(f"import autotune\n{LOOP}\nwith autotune.watch():\n    train(5)\n    {end}\n")
+    (path,) = tmp_path.glob(".autotune/watch/*/state-*.json")
+    row = json.loads(path.read_text())
+    assert (row["state"], row["error"]) == (state, error), done.stderr
 
 
 def test_in_a_process_that_is_measured_it_does_nothing(script):
@@ -130,9 +159,14 @@ arguments = TrainingArguments(
     output_dir="out", per_device_train_batch_size=4, max_steps=120, logging_steps=40, save_strategy="no", report_to=[],
     use_cpu=True, disable_tqdm=True,
 )
-trainer = Trainer(Model(), arguments, train_dataset=Data(), callbacks=[Reporter(), autotune.hf.Callback()])
+data = Data()
+trainer = Trainer(
+    Model(), arguments, train_dataset=data, eval_dataset=torch.utils.data.Subset(data, range(8)),
+    callbacks=[Reporter(), autotune.hf.Callback()],
+)
 trainer.train()
-print(json.dumps([Reporter.seen, trainer.state.log_history]))
+evaluated = trainer.evaluate()
+print(json.dumps([Reporter.seen, trainer.state.log_history, evaluated]))
 """
 
 
@@ -140,8 +174,10 @@ print(json.dumps([Reporter.seen, trainer.state.log_history]))
 def test_the_trainers_own_loggers_get_the_figures(script):
     done = script(HF)
     assert done.returncode == 0, done.stderr
-    seen, history = json.loads(done.stdout.splitlines()[-1])
+    seen, history, evaluated = json.loads(done.stdout.splitlines()[-1])
     assert [row.get("autotune/step") for row in seen[:3]] == [40.0, 80.0, 120.0]
+    assert "eval_loss" in evaluated
+    assert [key for row in (evaluated, *seen[3:], *history[3:]) for key in row if key.startswith("autotune")] == []
     assert seen[1]["autotune/windows"] == 1.0
     assert seen[1]["autotune/step_ms"] > 0
     assert "loss" in seen[1]

@@ -164,6 +164,52 @@ def test_each_process_that_trains_has_a_state_in_the_same_folder_and_workers_hav
     assert {row.life for row in done.rows} == {"ended"}
 
 
+SPAWNED = """
+import sys, torch
+
+def train(rank):
+    model = torch.nn.Linear(16, 16)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    for _ in range(10 + rank):
+        model(torch.ones(4, 16)).sum().backward()
+        optimizer.step()
+    if rank == 1:
+        raise KeyError("mine")
+
+if __name__ == "__main__":
+    if sys.argv[1] == "spawn":
+        torch.multiprocessing.spawn(train, nprocs=2)
+    try:
+        raise ValueError("handled")
+    except ValueError:  # both go on inside of it
+        processes = [torch.multiprocessing.get_context("fork").Process(target=train, args=(rank,)) for rank in (0, 1)]
+        for process in processes:
+            process.start()
+        for process in processes:
+            process.join()
+"""
+
+
+@pytest.mark.parametrize("how", ["spawn", "fork"])
+def test_a_process_of_multiprocessing_that_fails_is_not_said_to_have_ended(run, tmp_path, how):
+    (tmp_path / "spawned.py").write_text(SPAWNED)
+    done = run("spawned.py", how)
+    ended = {row.process.steps: (row.life, row.process.error) for row in done.rows}
+    assert ended.pop(11) == ("raised", "KeyError"), done.err
+    # The parent of `spawn` ends the others when one of them fails: with luck the first has said how it went before.
+    assert how == "spawn" or ended == {10: ("ended", None)}
+
+
+def test_an_exception_that_a_shell_showed_before_the_last_step_did_not_end_the_run(run, tmp_path):
+    (tmp_path / "cells.py").write_text(
+        "import runpy, sys, torch\n"
+        "sys.last_value = ValueError('of an earlier cell')\n"
+        "sys.argv = ['steady.py', '--steps', '40']\n"
+        f"runpy.run_path({str(SCRIPTS / 'steady.py')!r}, run_name='__main__')\n"
+    )
+    assert run("cells.py").row.life == "ended"
+
+
 RANKS = """
 import os, time, torch
 import torch.distributed as dist

@@ -8,7 +8,7 @@ import os
 import pytest
 
 from autotune import machine
-from autotune.collect import artefacts
+from autotune.collect import artefacts, jobs
 from autotune.errors import UsageError
 from autotune.probe.watch import folder as probe_folder
 from autotune.report import render
@@ -91,7 +91,10 @@ def test_a_process_of_another_machine_is_stale_after_two_minutes_and_one_of_this
     put("3", began_at=NOW - 200, **machine.identity(), seen_at=NOW - 130)
     put("4", began_at=NOW - 100, **{**machine.identity(), "process_start": 1000.0})
     put("5", began_at=NOW - 50, state="raised", error="KeyError")
-    assert lives(tmp_path) == ["running", "stale", "running", "killed", "raised"]
+    unknown = {**machine.identity(), "process_start": None}
+    put("6", began_at=NOW - 40, **unknown)
+    put("7", began_at=NOW - 30, **unknown, seen_at=NOW - 130)
+    assert lives(tmp_path) == ["running", "stale", "running", "killed", "raised", "running", "stale"]
     text = render("watch", watched(tmp_path, cwd=tmp_path, now=NOW))
     assert "no sign from other for 2 min 10 s" in text
     assert "killed: process" in text
@@ -163,8 +166,21 @@ def test_a_link_in_a_cloned_project_does_not_choose_where_states_are_written(tmp
     assert list((tmp_path / "elsewhere").iterdir()) == []
 
 
+def test_where_no_loader_was_seen_nothing_is_said_of_its_wait(put, tmp_path):
+    put("1", windows=[{**WINDOW, "phases_ms": {"forward": 140.0}}])
+    text = render("watch", watched(tmp_path, cwd=tmp_path, now=NOW))
+    assert "139 ms at step 50" in text
+    assert "data wait" not in text
+
+
 def test_processes_of_a_schedulers_job_share_a_folder():
     of_step = {"SLURM_JOB_ID": "12", "SLURM_STEP_ID": "0"}
     assert probe_folder.name(1, of_step) == probe_folder.name(1, {**of_step, "SLURM_PROCID": "3"}) == "job-12-0"
     assert probe_folder.name(1, {"PBS_JOBID": "7.host/x"}) == "job-7.host-x"
     assert str(os.getpid()) in probe_folder.name(1, {})
+    # Each command that is typed under salloc is a run of its own; an mpirun there has its own id.
+    assert str(os.getpid()) in probe_folder.name(1, {"SLURM_JOB_ID": "12"})
+    assert probe_folder.name(1, {"SLURM_JOB_ID": "12", "PMIX_NAMESPACE": "prterun-1"}) == "job-prterun-1"
+    elements = [probe_folder.name(1, {"LSB_JOBID": "9", "LSB_JOBINDEX": each}) for each in "12"]
+    assert elements == ["job-9-1", "job-9-2"]
+    assert tuple(jobs.SCHEDULERS.values()) == probe_folder.JOB_IDS

@@ -128,7 +128,7 @@ class _Steps:
         """Whether this is one more group of an update that was counted: of a caller that steps group by group, and
         without a backward since the last count."""
         before, self._backwards = self._backwards, self._session.recorder.num_backwards
-        return before == self._backwards and _is_by_groups(sys._getframe(2))
+        return before == self._backwards and is_by_groups(sys._getframe(2))
 
     def _is_first(self, optimizer: Any) -> bool:
         """The first optimizer that steps is the one whose steps are counted; a new one takes over when it died."""
@@ -139,7 +139,8 @@ class _Steps:
         return first is optimizer
 
 
-def _is_by_groups(frame: FrameType | None) -> bool:
+def is_by_groups(frame: FrameType | None) -> bool:
+    """Whether the caller of an optimizer's step, `frame` or one just above it, steps it once for each group."""
     for _ in range(MOST_BETWEEN):
         if frame is None:
             return False

@@ -6,7 +6,7 @@ Arithmetic only, on what the windows and the clock between them brought. Nothing
 from __future__ import annotations
 
 from . import levels
-from .levels import Level
+from .levels import Blocks, Level
 from .phases import word
 
 TYPE_CHECKING = False
@@ -24,35 +24,41 @@ LARGE = 0.15
 ALIKE = 0.5
 """Of the relative change of the step, in each large phase: then it is the machine and no phase of its own."""
 
+QUEUED = 0.5
+"""Of what a step got longer by, in the wait for a CPU: with less, others on the machine are not the cause."""
+
 LEAST_MEMORY_SHARE, LEAST_MEMORY = 0.1, 64 << 20
 """Of the first window's memory, and bytes: allocators and caches fill up by less in every run."""
 
 
-def of_step(first: Row, now: Row, start: Level, blocks: Sequence[Level]) -> Row | None:
+def of_step(first: Row, now: Row, start: Level, blocks: Blocks) -> Row | None:
     """The drift of the step time between the windows `first` and `now`, None where there is none.
 
-    `start` is the level before the first one, `blocks` are those in between.
+    `start` is the level before the first one; of `blocks` those after it count.
     """
-    if not levels.has_moved(start, blocks):
+    newest = [block for block in blocks.newest if block.step > first["step"]]
+    if not levels.has_moved(start, newest):
         return None
-    last = blocks[-1]
+    last = newest[-1]
     longer = last.mean > start.mean
     is_alike = is_alike_in_all(first["phases_ms"], now["phases_ms"], longer=longer)
-    queued = _queued_longer(first, now)
+    queued = _queued_longer(first, now, (last.mean - start.mean) / 1e6) if longer else None
     named = (
         [] if is_alike or queued is not None else changed_phases(first["phases_ms"], now["phases_ms"], longer=longer)
     )
-    means = [start.mean, *(each.mean for each in blocks)]
-    steady = levels.is_steady(means)
-    jump = levels.jump(means)
-    since = first["step"] if steady or jump == 1 else blocks[jump - 2].step  # where the block before it ended
+    rows = [row for row in blocks.rows if row.step > first["step"]]
+    even = [start, *rows, *([last] if not rows or rows[-1].step < last.step else [])]
+    steady = levels.is_steady([(each.step, each.mean) for each in even])
+    fine = [start, *(row for row in rows if row.step < newest[0].step), *newest]
+    jump = levels.jump([each.mean for each in fine])
+    since = first["step"] if steady or jump == 1 else fine[jump - 1].step  # where the block before it ended
     row: Row = {
         "what": "step_time",
         "since_step": since,
         "said_at_step": now["step"] + now["steps"],
         "is_steady": steady,
         "is_alike": is_alike,
-        "queued_ms": queued if longer else None,
+        "queued_ms": queued,
         "first": start.mean / 1e6,
         "now": last.mean / 1e6,
         "phases": named,
@@ -70,14 +76,14 @@ def changed_phases(first: dict[str, float], now: dict[str, float], *, longer: bo
     return [{"phase": name, "first_ms": first.get(name, 0.0), "now_ms": now.get(name, 0.0)} for name in ranked]
 
 
-def _queued_longer(first: Row, now: Row) -> float | None:
-    """Milliseconds per step for which the thread waits longer for a CPU, where a step without that wait has not moved
-    by a tenth: then it is no phase. Else, and where nothing tells, None."""
+def _queued_longer(first: Row, now: Row, change_ms: float) -> float | None:
+    """Milliseconds per step for which the thread waits longer for a CPU, where that is most of the change, and a step
+    without that wait has not moved by a tenth: then it is no phase. Else, and where nothing tells, None."""
     if first["queued_ms"] is None or now["queued_ms"] is None:
         return None
     own_first, own_now = (sum(row["phases_ms"].values()) - row["queued_ms"] for row in (first, now))
     queued: float = now["queued_ms"] - first["queued_ms"]
-    return queued if queued > 0 and own_now < (1 + levels.MOVED) * own_first else None
+    return queued if queued >= QUEUED * change_ms and own_now < (1 + levels.MOVED) * own_first else None
 
 
 def is_alike_in_all(first: dict[str, float], now: dict[str, float], *, longer: bool) -> bool:
@@ -97,7 +103,7 @@ def of_memory(samples: Sequence[tuple[int, int]]) -> Row | None:
         return None
     (begin, first), (end, now) = samples[0], samples[-1]
     more = now - first
-    if more < max(LEAST_MEMORY, LEAST_MEMORY_SHARE * first) or not levels.is_steady([one for _, one in samples]):
+    if more < max(LEAST_MEMORY, LEAST_MEMORY_SHARE * first) or not levels.is_steady(samples):
         return None
     text = (
         f"memory rises steadily: {size(first)} at step {begin:,}, {size(now)} now, {size(more / (end - begin))} a step"

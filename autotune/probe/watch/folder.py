@@ -12,16 +12,26 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 MARKS = (".git", "pyproject.toml")
-JOB_IDS = (("SLURM_JOB_ID", "SLURM_STEP_ID"), ("PMIX_NAMESPACE",), ("PBS_JOBID",), ("LSB_JOBID",))
-"""What schedulers and mpirun tell all processes of a job that they start side by side."""
+JOB_IDS = (
+    ("SLURM_JOB_ID", "SLURM_STEP_ID"),
+    ("PBS_JOBID",),
+    ("LSB_JOBID", "LSB_JOBINDEX"),
+    ("FLUX_JOB_ID",),
+    ("PMIX_NAMESPACE",),
+)
+"""What schedulers and mpirun tell all processes of a job that they start side by side; the first of each has to be
+there. As SCHEDULERS of collect/jobs.py: a test holds both to the same."""
+
+OF_A_START = "SLURM_STEP_ID"
+"""Without it each command that is typed in an allocation (salloc) would be the same job."""
 
 
 def name(nth: int, environ: Mapping[str, str] = os.environ) -> str:
     """A name that all processes of a job have: the scheduler's, else when this one began, and its number. `nth` is of
     the watches of this process, from 1."""
     for names in JOB_IDS:
-        words = [environ[one] for one in names if environ.get(one)]
-        if words and environ.get(names[0]):
+        if environ.get(names[0]) and (OF_A_START not in names or environ.get(OF_A_START)):
+            words = [environ[one] for one in names if environ.get(one)]
             return "job-" + "".join(each if each.isalnum() or each in "-_." else "-" for each in "-".join(words))
     of_process = f"{time.strftime('%Y%m%d-%H%M%S', time.gmtime())}-{os.getpid()}"
     return of_process if nth == 1 else f"{of_process}-{nth}"

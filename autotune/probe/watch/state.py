@@ -18,13 +18,13 @@ if TYPE_CHECKING:
 
 
 def identity() -> Row:
-    """What tells this process from every other one, as machine/processes.py compares it; 0 for an unknown start."""
+    """What tells this process from every other one, as machine/processes.py compares it; None for an unknown start."""
     host = socket.gethostname()
     try:
         host = f"{host} {os.readlink('/proc/self/ns/pid')}"
         return {"pid": os.getpid(), "process_start": _process_start(), "host": host}
     except (OSError, ValueError, IndexError, StopIteration):
-        return {"pid": os.getpid(), "process_start": 0.0, "host": host}
+        return {"pid": os.getpid(), "process_start": None, "host": host}
 
 
 def _process_start() -> float:
@@ -76,9 +76,15 @@ def summary(row: Row) -> dict[str, float]:
         "since_step": row["drift"][0]["since_step"] if row["drift"] else None,
     }
     for prefix, window in (("first_", windows[0]), ("", windows[-1])) if windows else ():
-        found[f"{prefix}data_wait_share"] = window["phases_ms"].get("data_wait", 0.0) / window["step_ms"]
+        found[f"{prefix}data_wait_share"] = _wait_share(window)
         found.update({f"{prefix}{phase}_ms": spent for phase, spent in window["phases_ms"].items()})
     return {f"autotune/{name}": float(value) for name, value in found.items() if value is not None}
+
+
+def _wait_share(window: Row) -> float | None:
+    """The part of a step that it waits for data; None where no DataLoader was seen."""
+    phases: dict[str, float] = window["phases_ms"]
+    return phases["data_wait"] / window["step_ms"] if "data_wait" in phases else None
 
 
 PROMETHEUS = {
@@ -120,8 +126,10 @@ def _escaped(text: str) -> str:
 
 def line(window: Row, row: Row) -> str:
     """What is printed at a window's end."""
-    wait = window["phases_ms"].get("data_wait", 0.0) / window["step_ms"]
-    parts = [f"{drift.ms(row['step_ms'])} per step", f"data wait {wait:.0%}".replace("%", " %")]
+    parts = [f"{drift.ms(row['step_ms'])} per step"]
+    wait = _wait_share(window)
+    if wait is not None:
+        parts.append(f"data wait {wait:.0%}".replace("%", " %"))
     if row["memory_bytes"] is not None:
         parts.append(f"memory {drift.size(row['memory_bytes'])}")
     said = "; ".join(one["text"] for one in row["drift"])
@@ -131,7 +139,7 @@ def line(window: Row, row: Row) -> str:
 def closing_lines(row: Row, where: str, first: int) -> list[str]:
     """What is printed at the run's end; `where` is the run folder, `first` the step of the first planned window."""
     if not row["windows"]:
-        return [f"watched {row['steps']:,} steps: too few for a window, of which the first begins after step {first}"]
+        return [f"watched {row['steps']:,} steps: the first window, which begins after step {first}, did not end"]
     head = f"watched {row['steps']:,} steps: {drift.ms(row['step_ms'])} per step at the end"
     head += f", {drift.ms(row['first_step_ms'])} at step {row['windows'][0]['step']:,}"
     said = [f"{one['text']} (said after step {one['said_at_step']:,})" for one in row["drift"]]

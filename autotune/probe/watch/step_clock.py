@@ -18,8 +18,12 @@ if TYPE_CHECKING:
     from .watched_session import WatchedSession
 
 
+MOST_REST = 50
+"""Steps of another optimizer without one of the first, as in a training of two phases; a GAN's critic makes fewer."""
+
+
 class StepClock:
-    """Counts the steps of the first optimizer that steps; a new one takes over when it died.
+    """Counts the steps of the first optimizer that steps; another takes over when it died, or rests for long.
 
     `steps` were made. `ends` are the moments of the last ones (monotonic ns), which who looks may empty. `on_look` is
     called after step `look_at`, and after the first step that ends later than `look_due`. A session, while it measures
@@ -42,6 +46,9 @@ class StepClock:
         self.look_at, self.look_due = 1, 0
         self.session: WatchedSession | None = None
         self._first: Callable[[], Any] = _nobody
+        self._others: dict[int, int] = {}
+        self._is_by_groups = False
+        self._group: Callable[[], Any] = _nobody
         self._is_nested = False
         self._is_stepping = False
         self._began = 0
@@ -100,6 +107,10 @@ class StepClock:
                 return
             if self._first() is not optimizer and not self._takes_over(optimizer):
                 return
+            if self._is_by_groups and not self._is_first_group(optimizer):
+                return
+            if self._others:
+                self._others.clear()
             now = monotonic_ns()
             self.steps += 1
             self.ends.append(now)
@@ -120,16 +131,33 @@ class StepClock:
             self._began = 0
         return True
 
+    def _is_first_group(self, optimizer: Any) -> bool:
+        """Whether an update begins. DeepSpeed's ZeRO hands the optimizer one group after the other and steps it for
+        each; without the probe's hooks nothing tells of a backward in between."""
+        parameter = _first_parameter(optimizer)
+        if self._group() is None and parameter is not None:
+            self._group = weakref.ref(parameter)
+        return parameter is self._group()
+
     def _takes_over(self, optimizer: Any) -> bool:
         """Whether this optimizer's steps are counted from now on."""
         if self._first() is not None:
-            return False
+            made = self._others[id(optimizer)] = self._others.get(id(optimizer), 0) + 1
+            if made < MOST_REST:
+                return False
         self._first = weakref.ref(optimizer)
+        from ..hooks.optimizer import is_by_groups  # all of the hooks: workers that import torch need none of them
+
+        self._is_by_groups, self._group = is_by_groups(sys._getframe(3)), _nobody
         hooked = [kind for kind in type(optimizer).__mro__ if getattr(vars(kind).get("step"), "hooked", False)]
         if len(hooked) > 1:
             self._is_nested = True
             self._hear_begins()
         return True
+
+
+def _first_parameter(optimizer: Any) -> Any:
+    return next((one for group in optimizer.param_groups for one in group["params"]), None)
 
 
 def _nobody() -> None:

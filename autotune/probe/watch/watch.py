@@ -11,7 +11,7 @@ import traceback
 from .. import clock, describe, ending
 from ..ranks import Ranks
 from . import drift, folder, levels, state
-from .levels import Level
+from .levels import Blocks, Level, Samples
 from .settings import FOLDER, WatchSettings, of_environment
 from .step_clock import StepClock
 
@@ -45,18 +45,19 @@ class Watch:
         self.settings = settings
         self.folder = settings.folder or folder.new(os.getcwd(), nth)
         self._owner = os.getpid()
+        self._handled = 0
         self._session: WatchedSession | None = None
         self.failure: str | None = None
         self._clear()
         self.clock = StepClock(self._look)
 
     def _clear(self) -> None:
-        self.blocks: list[Level] = []
+        self.blocks = Blocks()
         self.first_level: Level | None = None
         self.level: Level | None = None
         self.windows: list[Row] = []
         self.drift: list[Row] = []
-        self.memory: list[tuple[int, int]] = []
+        self.memory = Samples()
         self._memory_due = 0
         self._on_cuda = False
         self._moved_from: Level | None = None
@@ -70,11 +71,13 @@ class Watch:
         self._ranks: Ranks | None = None
         self._about: Row = {}
         self._is_over = False
+        self._shown = 0
         self._has_folder = False
         self._has_told = False
 
     def start(self) -> None:
         """Count steps; hear of forks, of the end, and of our own mistakes."""
+        self._shown = id(_last_shown())
         self.clock.start()
         ending.survive(self._failed)
         os.register_at_fork(after_in_child=self._in_child)
@@ -86,6 +89,7 @@ class Watch:
     def _look(self, now: int) -> None:
         """A step ended at which there is something to do."""
         steps, ends = self.clock.steps, self.clock.ends
+        self._shown = id(_last_shown())
         if not self._about:
             self._begin()
         if self.clock.session is None:
@@ -120,16 +124,15 @@ class Watch:
         """The block is full: its level. What comes next begins at this step."""
         if len(ends) > self.settings.block:
             self.level = levels.level(steps, [after - before for before, after in zip(ends, ends[1:])])
-            self.blocks.append(self.level)
-            if len(self.blocks) > levels.MOST_BLOCKS:
-                self.blocks = levels.joined(self.blocks)
+            self.blocks.add(self.level)
         del ends[:-1]
         self._block_ends = steps + self.settings.block
 
     def _has_moved(self, steps: int) -> bool:
         if self._moved_from is None or steps < self._next_moved:
             return False
-        return levels.has_moved(self._moved_from, [block for block in self.blocks[-2:] if block.step > self._window_at])
+        newest = self.blocks.newest[-2:]
+        return levels.has_moved(self._moved_from, [block for block in newest if block.step > self._window_at])
 
     def _note_memory(self, now: int) -> None:
         if self.first_level is None or now < self._memory_due:
@@ -137,9 +140,7 @@ class Watch:
         self._memory_due = now + int(MEMORY_EVERY_S * 1e9) if self._on_cuda else 0
         used = describe.used_bytes(self._on_cuda)
         if used is not None:
-            self.memory.append((self.clock.steps, used))
-            if len(self.memory) > levels.MOST_BLOCKS:
-                self.memory = self.memory[:1] + self.memory[2::2]
+            self.memory.add(self.clock.steps, used)
 
     # A window
 
@@ -183,7 +184,7 @@ class Watch:
             "step": self._window_at,
             "reason": self._reason,
             **result,
-            "memory_bytes": self.memory[-1][1] if self.memory else None,
+            "memory_bytes": self.memory.newest[1] if self.memory.newest is not None else None,
         }
         self.windows.append(window)
         del self.windows[1 : -MOST_WINDOWS + 1]
@@ -193,9 +194,11 @@ class Watch:
     def _find_drift(self) -> None:
         """What has drifted at the end of the newest window; what was said before keeps the step at which it was."""
         first, now = self.windows[0], self.windows[-1]
-        between = [block for block in self.blocks if block.step > first["step"]]
         start = self.first_level
-        found = [drift.of_step(first, now, start, between) if start is not None else None, drift.of_memory(self.memory)]
+        found = [
+            drift.of_step(first, now, start, self.blocks) if start is not None else None,
+            drift.of_memory(self.memory.all()),
+        ]
         said = {_of_what(one): one["said_at_step"] for one in self.drift}
         self.drift = [{**one, "said_at_step": said.get(_of_what(one), one["said_at_step"])} for one in found if one]
 
@@ -220,8 +223,8 @@ class Watch:
             "steps": self.clock.steps,
             "step_ms": self.level.mean / 1e6 if self.level is not None else None,
             "first_step_ms": self.first_level.mean / 1e6 if self.first_level is not None else None,
-            "memory_bytes": self.memory[-1][1] if self.memory else None,
-            "first_memory_bytes": self.memory[0][1] if self.memory else None,
+            "memory_bytes": self.memory.newest[1] if self.memory.newest is not None else None,
+            "first_memory_bytes": self.memory.kept[0][1] if self.memory.kept else None,
             "is_measuring": self.clock.session is not None,
             "windows": self.windows,
             "drift": self.drift,
@@ -267,6 +270,7 @@ class Watch:
 
     def finish(self, error: BaseException | None = None) -> None:
         """The process, or what was to be watched of it, ends by itself: say how it went."""
+        error = _failure(error)
         if self._is_over or os.getpid() != self._owner or not self._about:
             return
         self._is_over = True
@@ -286,14 +290,22 @@ class Watch:
         session, self._session = self._session, None
         if session is None:
             return
-        if session.is_attached and session.num_measured >= self.settings.least_steps:
+        is_enough = session.is_attached and session.num_measured >= self.settings.least_steps
+        if is_enough:
             session.on_window_end()
-            session.detach()
+        session.detach()
+        if is_enough:
             self._keep(session)
         session.abandon()
 
     def _at_exit(self) -> None:
-        self.finish(getattr(sys, "last_value", None))
+        """What was shown before the last step did not end the run: a notebook goes on. In the main process a SystemExit
+        leaves no trace; in one of multiprocessing it is on its way."""
+        handled, shown = sys.exc_info()[1], _last_shown()
+        if handled is not None and id(handled) != self._handled:
+            self.finish(handled)
+        else:
+            self.finish(shown if id(shown) != self._shown else None)
 
     def _shown_folder(self) -> str:
         """The run folder as it is typed from here; "" where nothing was written."""
@@ -318,6 +330,7 @@ class Watch:
                 self._session.abandon()
             self._session = None
             self._owner = os.getpid()
+            self._handled = id(sys.exc_info()[1])  # of the parent, for as long as this process lives
             self._clear()
             self.clock.clear()
         except Exception as error:
@@ -329,6 +342,8 @@ class Watch:
         self.clock.rest()
         try:
             if self._session is not None:
+                if os.getpid() == self._owner:
+                    self._session.detach()
                 self._session.abandon()
         finally:
             self._say(f"internal error, this run is no longer watched: {self.failure}")
@@ -342,6 +357,18 @@ class Watch:
                 self._write("running")
         except Exception:  # whatever it was may be what failed
             return
+
+
+def _last_shown() -> BaseException | None:
+    """The exception whose traceback was printed last: at the end of a script, or in a shell, which goes on."""
+    return getattr(sys, "last_value", None)
+
+
+def _failure(error: BaseException | None) -> BaseException | None:
+    """`error` as the failure that it is: a SystemExit is one by its code, and named by what was handled at it."""
+    if not isinstance(error, SystemExit):
+        return error
+    return None if error.code in (None, 0) else error.__context__ or error
 
 
 def _of_what(row: Row) -> tuple[str, str]:

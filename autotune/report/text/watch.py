@@ -60,8 +60,9 @@ def _speed(process: WatchedProcess) -> str:
         parts.append(f"{step_time(process.step_ms)} per step")
     if process.first_step_ms is not None and process.windows:
         parts.append(f"{step_time(process.first_step_ms)} at step {process.windows[0].step:,}")
-    if process.windows:
-        parts.append(f"data wait {percent(process.windows[-1].wait_share)}")
+    wait = process.windows[-1].wait_share if process.windows else None
+    if wait is not None:
+        parts.append(f"data wait {percent(wait)}")
     return ", ".join(parts)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from autotune.probe.watch import drift
-from autotune.probe.watch.levels import Level
+from autotune.probe.watch.levels import Blocks, Level
 
 MS, MIB = 1e6, 1 << 20
 START = Level(50, 10 * MS, 0.05 * MS)
@@ -15,7 +15,10 @@ def window(step, queued_ms=None, **phases_ms):
 
 
 def blocks(*means_ms):
-    return [Level(70 + 20 * n, mean * MS, 0.05 * MS) for n, mean in enumerate(means_ms)]
+    made = Blocks()
+    for n, mean in enumerate(means_ms):
+        made.add(Level(70 + 20 * n, mean * MS, 0.05 * MS))
+    return made
 
 
 def test_a_run_that_is_as_it_was_has_not_drifted():
@@ -56,6 +59,17 @@ def test_a_thread_that_waits_for_a_cpu_is_told_from_a_phase_that_grows():
     assert found["text"].endswith("it waits 3.90 ms longer for a CPU, so others use the machine")
     found = drift.of_step(first, {**now, "queued_ms": 1.0}, START, blocks(10, 14, 14))
     assert [one["phase"] for one in found["phases"]] == ["other"]
+
+
+def test_a_wait_for_a_cpu_that_hardly_grew_is_not_the_cause():
+    first, now = window(50, 1.0, data_wait=0.1, forward=19.9), window(250, 1.02, data_wait=2.0, forward=20.1)
+    found = drift.of_step(first, now, Level(50, 20 * MS, 0.05 * MS), blocks(20, 22.1, 22.1))
+    assert (found["queued_ms"], [one["phase"] for one in found["phases"]]) == (None, ["data_wait"])
+    shorter = window(250, 1.01, data_wait=0.2, forward=9.9)
+    first = window(50, 1.0, data_wait=10.1, forward=9.9)
+    found = drift.of_step(first, shorter, Level(50, 20 * MS, 0.05 * MS), blocks(20, 10.1, 10.1))
+    assert (found["queued_ms"], [one["phase"] for one in found["phases"]]) == (None, ["data_wait"])
+    assert "data wait fell from 10.1 ms to 0.20 ms" in found["text"]
 
 
 def test_a_shorter_step_is_said_too():

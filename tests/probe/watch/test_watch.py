@@ -34,6 +34,9 @@ class Session:
         row = {"steps": self.steps, "step_ms": total, "phases_ms": dict(self.phases_ms), "places": {}}
         return {**row, "queued_ms": None}
 
+    def detach(self):
+        pass
+
     def abandon(self):
         pass
 
@@ -116,7 +119,44 @@ def test_a_run_whose_steps_vary_for_ever_has_few_windows(driven):
         run.steps([10.0] * 200)
         run.steps([14.0] * 200)
     assert sum(reason == "moved" for _, reason in run.windows) <= 20
-    assert len(run.watch.blocks) <= 240
+    assert len(run.watch.blocks.rows) <= 240
+
+
+def test_a_leak_over_a_long_run_is_steady_from_its_first_step_on(driven, monkeypatch):
+    run, said = driven(), []
+    monkeypatch.setattr(watches.describe, "used_bytes", lambda on_cuda: (4 << 30) + run.watch.clock.steps * 16_000)
+    for _ in range(40):
+        run.steps([10.0] * 5000)
+        said.append([(one["what"], one["since_step"]) for one in run.watch.drift])
+    run.watch._find_drift()
+    (leak,) = run.watch.drift
+    assert (leak["what"], leak["since_step"]) == ("memory", 50)
+    assert 50_000 < leak["said_at_step"] < 50_100
+    assert leak["now"] - leak["first"] == pytest.approx(199_950 * 16_000, rel=0.01)
+    assert said.index([("memory", 50)]) == 10 and all(each == [("memory", 50)] for each in said[10:])
+
+
+def test_steps_that_get_slower_over_a_long_run_do_so_steadily(driven):
+    run = driven()
+    for step in range(200_000):
+        run.session.phases_ms = {"forward": 10.0, "data_wait": step / 20_000}
+        run.steps([10.0 + step / 20_000])
+    run.watch._find_drift()
+    (drifted,) = run.watch.drift
+    assert drifted["is_steady"] and drifted["since_step"] == 50
+    assert 20_000 < drifted["said_at_step"] < 30_000
+    assert drifted["now"] / drifted["first"] == pytest.approx(2.0, rel=0.02)
+
+
+def test_a_jump_late_in_a_long_run_is_found_to_the_block(driven):
+    run = driven()
+    run.steps([10.0] * 100_000)
+    run.session.phases_ms = {"forward": 10.0, "data_wait": 5.0}
+    run.steps([15.0] * 200)
+    assert abs(run.watch.drift[0]["since_step"] - 100_000) <= 20
+    run.steps([15.0] * 60_000)
+    run.watch._find_drift()
+    assert abs(run.watch.drift[0]["since_step"] - 100_000) <= 1000
 
 
 def test_memory_that_rises_is_said_at_the_next_window(driven, monkeypatch):
