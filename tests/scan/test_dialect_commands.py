@@ -223,10 +223,20 @@ def started(folder: Path, command: str, config: str, text: str, script: str = ""
     (folder / config).write_text(text, encoding="utf-8")
     if script:
         (folder / script).write_text(OWN_MAIN, encoding="utf-8")
-    return given(bundle_of(folder, f"{command}\n"))
+    bundle = bundle_of(folder, f"{command}\n")
+    assert (script in bundle.files) == bool(script)
+    return given(bundle)
 
 
-OWN_MAIN = "import torch\nfrom own import build\n\ndef main(cfg, model):\n    torch.optim.SGD(model)\n"
+OWN_MAIN = """\
+import torch
+from own import config, loader, model
+
+optimizer = torch.optim.SGD(model.parameters(), lr=config.lr)
+for batch in loader:
+    model(batch).sum().backward()
+    optimizer.step()
+"""
 
 MMENGINE = """\
 train_dataloader = dict(batch_size=4, num_workers=0, pin_memory=False, dataset=dict(type='A'))
