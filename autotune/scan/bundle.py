@@ -533,21 +533,23 @@ def _flags(launch: Launch, script: TrainingEntry | None, configs: Sequence[Consu
 
 
 def _lends(config: ConsumerCall, launch: Launch) -> bool:
-    """Whether a command's words are in the dialect of a config that it names, whatever the script is."""
-    is_replaced = config.dialect == "hydra" or "replaces" in known_dialects()[config.dialect]
-    return is_replaced or config.dialect in started(launch.script or launch.module or "")
+    """Whether a command's flags are in the dialect of a config that it names, whatever the script is."""
+    return config.dialect == "hydra" or config.dialect in started(launch.script or launch.module or "")
 
 
 def _under(library: Library, launch: Launch, config: ConsumerCall) -> ConsumerCall:
-    """A config as the command leaves it that names it: what stands below a key that the command gives is not known."""
+    """A config with what the command that names it says in its place; what stands below such a key is not known."""
+    how = known_dialects()[config.dialect].get("replaces")
+    if how is None:
+        return config
     given = replaced(launch, config.dialect)
-    if known_dialects()[config.dialect].get("replaces") == "flags":
+    if how == "flags":
         config = _config(library, config.location.file, given) or config
-    arguments = {
+    kept = {
         key: replace(one, value=None, known=False) if any(key.startswith(f"{above}.") for above in given) else one
         for key, one in config.arguments.items()
     }
-    return replace(config, arguments=arguments) if given else config
+    return replace(config, arguments={**kept, **given}, is_open=config.is_open or launch.is_open)
 
 
 def _configs(library: Library, names: Iterable[str]) -> list[ConsumerCall]:

@@ -115,25 +115,19 @@ def _gone(command: ShellCommand, folder: str) -> str:
 
 
 def flags_call(launch: Launch, dialect: str) -> ConsumerCall:
-    """The script's flags, and what replaces a config, as a ConsumerCall of `dialect`."""
-    changes = dialects()[dialect].get("changes", {})
-    unknown = {
-        key: replace(launch.flags[flag], key=key, value=None, known=False)
-        for flag, keys in changes.items()
-        if flag in launch.flags
-        for key in keys
-    }
-    given = {**launch.flags, **replaced(launch, dialect), **unknown}
-    return ConsumerCall(dialect, "", RUN, given, Location(launch.file, launch.line), is_open=launch.is_open)
+    """The script's flags as a ConsumerCall of `dialect`."""
+    return ConsumerCall(dialect, "", RUN, launch.flags, Location(launch.file, launch.line), is_open=launch.is_open)
 
 
 def replaced(launch: Launch, dialect: str) -> Mapping[str, WrittenValue]:
-    """What a command says in place of what a config of `dialect` says, by key."""
-    how = dialects()[dialect].get("replaces")
+    """What a command says in place of what a config of `dialect` says, by key; unknown for what a flag changes."""
+    how, changes = (dialects()[dialect].get(one, {}) for one in ("replaces", "changes"))
+    changed = [(key, launch.flags[flag]) for flag, keys in changes.items() if flag in launch.flags for key in keys]
+    unknown = {key: replace(one, key=key, value=None, known=False) for key, one in changed}
     if how == "words":
-        return dict(_assigned_words(launch))
+        return dict(_assigned_words(launch)) | unknown
     if how == "pairs":
-        return dict(_paired_words(launch))
+        return dict(_paired_words(launch)) | unknown
     return launch.flags if how == "flags" else {}
 
 

@@ -331,6 +331,12 @@ def test_speechbrain_takes_what_the_command_says(
     assert said["train.epochs"] == 5
 
 
+def test_the_config_of_the_launcher_takes_no_override(tmp_path: Path) -> None:
+    (tmp_path / "acc.yaml").write_text("distributed_type: MULTI_GPU\nnum_processes: 2\n", encoding="utf-8")
+    command = "accelerate launch --config_file acc.yaml train.py run.yaml DATALOADER.NUM_WORKERS 8"
+    assert started(tmp_path, command, "run.yaml", YACS, "train.py")["loader.num_workers"] == 8
+
+
 def test_the_script_says_whose_config_it_takes(tmp_path: Path) -> None:
     """The script is not in the project, and the flags alone would not tell."""
     text = 'pretrained_model_name_or_path = "a"\nnetwork_module = "n"\nnetwork_dim = 4\noutput_dir = "o"\n'
