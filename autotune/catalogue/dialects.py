@@ -17,6 +17,10 @@ weak = true                       only what no other dialect recognises
 open = true                       nothing is known of keys that are not there: the project has names of its own
 inherits = true                   Python files of nested dicts, which name the files that they inherit from
 starts = ["*train_network.py"]    scripts and modules whose command line has these keys, whatever their code shows
+replaces = "words"                what of a command counts before such a config, whatever script takes it: "words" as
+                                  a.b=8, "pairs" as A.B 8, "flags" as --a 8, which is `a` for all that refers to it
+changes = { amp = ["a.type"] }    keys that flags of its scripts change: with one of them they are unknown
+arguments = ["data", "epochs"]    a call of `method` has one of these
 processes = ["devices"]           keys whose product is the number of processes with micro-batches of their own
 lora = ["adapter=*lora"]          any of these says that only an adapter is trained
 model = ["base_model"]            keys whose value names the model

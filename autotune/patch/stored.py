@@ -53,8 +53,10 @@ def _code(script: bytes) -> list[bytes]:
 def _rest(data: bytes) -> Any:
     """All of a notebook but the sources of its cells."""
     document = json.loads(data)
-    for sheet in document.get("worksheets", [document]):
-        for cell in sheet["cells"]:
+    sheets = [document] if "cells" in document else document["worksheets"]
+    for sheet in sheets:
+        cells = sheet.get("cells") if isinstance(sheet, dict) else None
+        for cell in cells if isinstance(cells, list) else ():
             for key in ("source", "input") if isinstance(cell, dict) and cell.get("cell_type") == "code" else ():
                 cell.pop(key, None)
     return document

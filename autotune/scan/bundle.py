@@ -20,7 +20,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from autotune.catalogue.coercion import WORDS
-from autotune.catalogue.dialects import Version, is_own, methods, readings
+from autotune.catalogue.dialects import Version, is_own, methods, readings, started
 from autotune.catalogue.dialects import dialects as known_dialects
 from autotune.catalogue.frameworks import frameworks
 from autotune.model.evidence import RUN, Fact, Location, Setting
@@ -42,6 +42,7 @@ from autotune.scan.launch import (
     flags_call,
     launcher_call,
     launches,
+    replaced,
 )
 from autotune.scan.library import Library
 from autotune.scan.modules import first_of_each, read_whole
@@ -368,6 +369,7 @@ def of_launch(library: Library, launch: Launch) -> BundleFiles | None:
     named = list(dict.fromkeys(one for one in found if one is not None and one != name))
     script = _script(library, name, launch, named) if name is not None else None
     configs = [one for one in _configs(library, named) if script is None or _is_consumed(one, script)]
+    configs = [_under(library, launch, one) for one in configs]
     configs += [] if configs else _of_program(library, launch, named, script)
     configs += hydra_calls(library, name, launch.flags) if name is not None else []
     calls = [*_flags(launch, script, configs), *configs, *(script.calls if script is not None else ())]
@@ -518,8 +520,7 @@ def _own_options(launch: Launch, script: TrainingEntry) -> Iterator[ConsumerCall
 def _flags(launch: Launch, script: TrainingEntry | None, configs: Sequence[ConsumerCall]) -> Iterator[ConsumerCall]:
     """The command's own arguments, where something takes them that is known; what the script sets afterwards counts."""
     if script is None:
-        of_hydra = (call.dialect for call in configs if call.dialect == "hydra")
-        dialect = dialect_of(launch) or next(of_hydra, None)
+        dialect = dialect_of(launch) or next((one.dialect for one in configs if _lends(one, launch)), None)
     else:
         read = (*script.parses, *(call.dialect for call in configs))
         dialect = dialect_of_started(launch) or next(iter(read), None)
@@ -531,6 +532,26 @@ def _flags(launch: Launch, script: TrainingEntry | None, configs: Sequence[Consu
         yield own
 
 
+def _lends(config: ConsumerCall, launch: Launch) -> bool:
+    """Whether a command's flags are in the dialect of a config that it names, whatever the script is."""
+    return config.dialect == "hydra" or config.dialect in started(launch.script or launch.module or "")
+
+
+def _under(library: Library, launch: Launch, config: ConsumerCall) -> ConsumerCall:
+    """A config with what the command that names it says in its place; what stands below such a key is not known."""
+    how = known_dialects()[config.dialect].get("replaces")
+    if how is None:
+        return config
+    given = replaced(launch, config.dialect)
+    if how == "flags":
+        config = _config(library, config.location.file, given) or config
+    kept = {
+        key: replace(one, value=None, known=False) if any(key.startswith(f"{above}.") for above in given) else one
+        for key, one in config.arguments.items()
+    }
+    return replace(config, arguments={**kept, **given}, is_open=config.is_open or launch.is_open)
+
+
 def _configs(library: Library, names: Iterable[str]) -> list[ConsumerCall]:
     """The configs among these files."""
     found = [call for name in dict.fromkeys(names) if (call := _config(library, name)) is not None]
@@ -538,12 +559,12 @@ def _configs(library: Library, names: Iterable[str]) -> list[ConsumerCall]:
     return [*found, *([defaults] if defaults is not None and defaults not in found else [])]
 
 
-def _config(library: Library, name: str) -> ConsumerCall | None:
+def _config(library: Library, name: str, flags: Mapping[str, WrittenValue] | None = None) -> ConsumerCall | None:
     syntax = library.files[name].syntax
     if syntax == "python":
         return _constants(library, name)[0]
     document = library.document(name)
-    return None if document is None else library.attempt(name, partial(read_config, document, name, syntax))
+    return None if document is None else library.attempt(name, partial(read_config, document, name, syntax, flags))
 
 
 def _constants(library: Library, name: str) -> tuple[ConsumerCall | None, tuple[str, ...]]:

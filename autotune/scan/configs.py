@@ -54,15 +54,19 @@ class _Keys(Struct, frozen=True):
         return (pattern,) if pattern in keys else ()
 
 
-def read_config(document: Document, file: str, syntax: str) -> ConsumerCall | None:
+def read_config(
+    document: Document, file: str, syntax: str, flags: Mapping[str, WrittenValue] | None = None
+) -> ConsumerCall | None:
     """The file as one ConsumerCall with dotted keys; None when it is no config of a training, or of an uncertain one.
 
-    A file that Hydra puts together with others (`defaults`, `_target_` at the top) leaves open what they add.
+    `flags` replace keys at its top before others refer to them. A file that Hydra puts together with others
+    (`defaults`, `_target_` at the top) leaves open what they add.
     """
     dialect = recognise({entry.key: entry.value for entry in document.entries}, syntax)
     if dialect is None:
         return None
-    arguments = written_values(document, file)
+    written = as_written(document, file)
+    arguments = resolve_reference(written | {key: one for key, one in (flags or {}).items() if key in written})
     if dialects()[dialect].get("flat"):
         arguments = {name: replace(one, key=name) for key, one in arguments.items() if (name := _flat(key))}
     if dialects()[dialect].get("targets"):

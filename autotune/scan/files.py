@@ -200,11 +200,11 @@ def _notebook(name: str, data: bytes) -> File | ScanNote:
     from autotune.syntax import notebook  # most folders have none
 
     try:
+        if len(data) > LIMITS["python"] and notebook.code_size(data, name) > LIMITS["python"]:
+            return ScanNote(name, f"its code is larger than {_size(LIMITS['python'])}")
         read = notebook.read(data, name)
     except UsageError as error:
         return ScanNote(error.where or name, error.what, is_error=True)
-    if len(read.script) - read.script.count(b"\n\n") > LIMITS["python"]:
-        return ScanNote(name, f"its code is larger than {_size(LIMITS['python'])}")
     notes = (ScanNote(f"{name}:{one.at.line}", f"cell {one.at.cell} is not read: {one.why}") for one in read.left_out)
     return File(name, "python", read.script, read.commands, tuple(notes))
 

@@ -12,6 +12,8 @@ import ast
 import posixpath
 from collections import Counter
 from collections.abc import Iterator
+from functools import partial
+from typing import cast
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -34,7 +36,10 @@ BASES = "_base_"
 DELETES = "_delete_"
 
 MAX_DEPTH = 8
-"""Files that inherit from one another, and dicts in dicts."""
+"""Dicts in dicts."""
+
+MAX_BASES = 50
+"""Files that inherit from one another, one above the other: what is below them is unknown."""
 
 PARTS = frozenset({"train_dataloader", "optim_wrapper", "train_cfg", "default_hooks", "data", "optimizer", BASES})
 """One of these is assigned in every file that says something of a training, or is read from a base."""
@@ -61,7 +66,7 @@ def read_inherited(library: Library, name: str) -> InheritedConfig | None:
     source = library.python(name)
     if source is None or not _is_config(source):
         return None
-    said = _said(library, name, source, 0)
+    said = _said(library, name, 0)
     if said is None:
         return None
     dialect = recognise({key: one.value if one.known else None for key, one in said.values.items()}, "python")
@@ -79,16 +84,28 @@ def _is_config(source: Source) -> bool:
     return not defines and (not names.isdisjoint(PARTS) or any(_imported_bases(source.tree)))
 
 
-def _said(library: Library, name: str, source: Source, depth: int) -> _Said | None:
-    """What a file says, over what its bases say."""
+def _said(library: Library, name: str, depth: int) -> _Said | None:
+    """What a file says, over what its bases say: worked out once. None for one that cannot be read, and for one that
+    inherits from itself."""
+    if name not in library.inherited:
+        library.inherited[name] = (None, ())  # as long as its bases are read
+        library.inherited[name] = library.tracked(partial(_with_bases, library, name, depth))
+    said, asked = library.inherited[name]
+    library.note_asked((name, *asked))
+    return cast("_Said | None", said)
+
+
+def _with_bases(library: Library, name: str, depth: int) -> _Said | None:
+    source = library.python(name)
+    if source is None:
+        return None
     own = library.worked(name, lambda work: _own(source, name, work))
     if own is None:
         return None
     found = _Said({}, frozenset(), (name,))
     for path in _bases(source, name):
-        at = library.find(path, "", ("python",), is_wanted=True) if depth < MAX_DEPTH else None
-        base_source = library.python(at) if at is not None else None
-        base = _said(library, at, base_source, depth + 1) if at is not None and base_source is not None else None
+        at = library.find(path, "", ("python",), is_wanted=True) if depth < MAX_BASES else None
+        base = _said(library, at, depth + 1) if at is not None else None
         if base is None:
             found.is_open = True
             continue
@@ -103,11 +120,12 @@ def _over(own: _Said, base: _Said) -> _Said:
     """The file's own values over those of its bases."""
     deleted = {key.removesuffix(f".{DELETES}") for key, one in own.values.items() if key.endswith(f".{DELETES}")}
     above = {*own.values, *own.unknown, *deleted}
+    dicts = {holder for key in own.values for holder in _holders(key)}
     kept = {
         key: one
         for key, one in base.values.items()
         # A value stands in the place of a dict, and a dict in the place of a value.
-        if not any(part in above for part in _holders(key)) and not any(one.startswith(f"{key}.") for one in own.values)
+        if BASES not in own.unknown and key not in dicts and not any(part in above for part in _holders(key))
     }
     values = kept | {key: one for key, one in own.values.items() if not key.endswith(DELETES)}
     return _Said(values, own.unknown | base.unknown, tuple(dict.fromkeys(base.files)), base.is_open)
@@ -208,10 +226,17 @@ def _changed(tree: ast.Module) -> Iterator[str]:
 
 
 def _root(node: ast.AST) -> str:
-    """The name at which `a["b"].c` begins; "" for anything else."""
+    """The name at which `a["b"].c` and `_base_.a.b` begin, "a"; `_base_` for that itself, "" for anything else."""
+    below = ""
     while isinstance(node, ast.Subscript | ast.Attribute):
+        below = node.attr if isinstance(node, ast.Attribute) else _text(node.slice)
         node = node.value
-    return node.id if isinstance(node, ast.Name) else ""
+    name = node.id if isinstance(node, ast.Name) else ""
+    return below if name == BASES and below else name
+
+
+def _text(node: ast.expr) -> str:
+    return node.value if isinstance(node, ast.Constant) and isinstance(node.value, str) else ""
 
 
 def _holders(key: str) -> Iterator[str]:

@@ -7,24 +7,35 @@ commands alone: a block of shell stays where it stands, and the words of a list 
 from __future__ import annotations
 
 import re
+from bisect import bisect_left
 from collections.abc import Iterator, Mapping, Sequence
+from functools import lru_cache
+from itertools import accumulate
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from autotune.errors import UsageError
-from autotune.model.evidence import Location
+from autotune.model.evidence import Location, Span
 from autotune.model.source import DataValue, Document, Path
-from autotune.scan.job_requests import JobRequest, memory_bytes
+from autotune.scan.job_requests import JobRequest, is_whole, memory_bytes, product
 from autotune.syntax import yaml
 
 _DOCUMENT = re.compile(r"^---(?=\s|$).*$", re.MULTILINE)
 _NOT_BREAK = re.compile(r"[^\r\n]")
+_DESCRIBED = re.compile(r"\b(?:containers|run|commands)\b")
+"""The keys below which commands stand."""
+
 _SHELL = re.compile(r"(?:.*/)?(?:ba|z|da)?sh")
 _BLOCK = re.compile(r"[|>][^\r\n]*")
 _DSTACK = ("task", "dev-environment", "service")
 _GPUS = ("nvidia.com/gpu", "amd.com/gpu")
-_COUNT = re.compile(r"(?:.*:)?(\d+)(?::[^:]*)?")
+_COUNT = re.compile(r"(?:.*:)?(\d{1,9})(?::[^:]*)?")
 """The number of "A100:8", "80GB:2" and of 8."""
+
+
+MAX_PODS = 100
+"""Of more pods in one document it is not known on how many machines each runs."""
 
 
 class DescribedJob(Struct, frozen=True):
@@ -46,8 +57,12 @@ class JobFile(Struct, frozen=True):
         return next((one.request for one in self.jobs if one.first <= line <= one.last), None)
 
 
+@lru_cache(maxsize=16)
 def read(file: str, data: bytes) -> JobFile | None:
-    """The jobs of a YAML file; None for a file without any, and for one that is no YAML (a template)."""
+    """The jobs of a YAML file; None for a file without any, and for one that is no YAML (a template).
+
+    The last files are kept: each bundle of a file asks for the jobs in it.
+    """
     try:
         found = [job for document in _documents(file, data) for job in _jobs(file, document)]
     except (UsageError, UnicodeDecodeError):
@@ -55,7 +70,8 @@ def read(file: str, data: bytes) -> JobFile | None:
     if not found:
         return None
     text = data.decode()
-    canvas = _Canvas(list(_NOT_BREAK.sub(" ", text)))
+    starts = () if text.isascii() else tuple(accumulate((len(sign.encode()) for sign in text), initial=0))
+    canvas = _Canvas(list(_NOT_BREAK.sub(" ", text)), starts)
     for entries, _ in found:
         if entries[0].path[0] == "commands":
             canvas.write_lines(text, entries)
@@ -70,14 +86,22 @@ def _last_line(entries: Sequence[DataValue]) -> int:
 
 
 def _documents(file: str, data: bytes) -> Iterator[Document]:
-    """Each document of a file, at its own places."""
+    """Each document of a file that may have commands, at its places in the file."""
     text = data.decode()
     marks = [found.span() for found in _DOCUMENT.finditer(text)]
     edges = [0, *(place for mark in marks for place in mark), len(text)]
+    lines, size, done = 0, 0, 0
     for start, end in zip(edges[::2], edges[1::2], strict=True):
-        if text[start:end].strip():
-            before = "".join("\n" if sign == "\n" else " " * len(sign.encode()) for sign in text[:start])
-            yield yaml.read((before + text[start:end]).encode(), file)
+        lines, size, done = lines + text.count("\n", done, start), size + len(text[done:start].encode()), start
+        if _DESCRIBED.search(text, start, end):
+            document = yaml.read(text[start:end].encode(), file)
+            yield replace(document, entries=tuple(_moved(entry, lines, size) for entry in document.entries))
+
+
+def _moved(entry: DataValue, lines: int, size: int) -> DataValue:
+    """A value of a document that has `lines` lines and `size` bytes of the file before it."""
+    span = Span(entry.span.start + size, entry.span.end + size)
+    return replace(entry, span=span, line=entry.line + lines)
 
 
 Job = tuple[Sequence[DataValue], JobRequest]
@@ -103,32 +127,42 @@ Values = Mapping[Path, DataValue]
 
 def _of_kubernetes(file: str, entries: Sequence[DataValue], values: Values) -> Iterator[Job]:
     """The containers with a command, and their pods: `containers` stands in the pod's own table."""
-    containers = {
-        entry.path[: at + 2]: None
-        for entry in entries
-        for at, key in enumerate(entry.path)
-        if key == "containers" and len(entry.path) > at + 2 and isinstance(entry.path[at + 1], int)
-    }
-    for container in containers:
-        words = [one for key in ("command", "args") for one in entries if one.path[:-1] == (*container, key)]
+    containers: dict[Path, list[DataValue]] = {}
+    for entry in entries:
+        for at, key in enumerate(entry.path[:-2]):
+            if key == "containers" and isinstance(entry.path[at + 1], int):
+                containers.setdefault(entry.path[: at + 2], []).append(entry)
+    deadline = next((one for one in entries if one.path[-1:] == ("activeDeadlineSeconds",)), None)
+    machines: dict[Path, tuple[int | None, DataValue | None]] = {}
+    for container, own in containers.items():
+        words = [one for key in ("command", "args") for one in own if one.path[:-1] == (*container, key)]
         if words and all(isinstance(one.value, str | int | float) for one in words):
-            yield words, _of_pod(file, entries, values, container)
+            pod = container[:-2]
+            if pod not in machines:
+                machines[pod] = _replicas(entries, values, pod) if len(machines) < MAX_PODS else (None, None)
+            yield words, _of_pod(file, own, values, container, deadline, machines[pod])
 
 
-def _of_pod(file: str, entries: Sequence[DataValue], values: Values, container: Path) -> JobRequest:
-    pod = container[:-2]
+def _of_pod(
+    file: str,
+    own: Sequence[DataValue],
+    values: Values,
+    container: Path,
+    deadline: DataValue | None,
+    replicas: tuple[int | None, DataValue | None],
+) -> JobRequest:
+    """What a container gets: `own` are the values in it, `replicas` the pods like its own."""
+    (machines, at), pod = replicas, container[:-2]
     limits = {
         str(one.path[-1]): one
         for kind in ("requests", "limits")
-        for one in entries
+        for one in own
         if one.path[:-1] == (*container, "resources", kind)
     }
     cpu = values.get((*container, "resources", "limits", "cpu"))
     memory = values.get((*container, "resources", "limits", "memory"))
     gpus = next((limits[name] for name in _GPUS if name in limits), None)
-    deadline = next((one for one in entries if one.path[-1:] == ("activeDeadlineSeconds",)), None)
-    machines, at = _replicas(entries, values, pod)
-    mounts = [one.value for one in entries if one.path[: len(container)] == container and one.path[-1] == "mountPath"]
+    mounts = [one.value for one in own if one.path[-1] == "mountPath"]
     is_host = values.get((*pod, "hostIPC"))
     has_more = "/dev/shm" in (str(one).rstrip("/") for one in mounts) or (is_host is not None and is_host.value is True)
     bytes_of_one = memory_bytes(str(memory.value)) if memory is not None else None
@@ -137,12 +171,12 @@ def _of_pod(file: str, entries: Sequence[DataValue], values: Values, container: 
         tasks=1,
         cpus=_cpus(cpu),
         gpus=_whole(gpus),
-        memory_bytes=bytes_of_one * machines if bytes_of_one and machines else None,
+        memory_bytes=product(bytes_of_one, machines),
         time_limit_s=_whole(deadline),
         has_small_shm=not has_more,
         places=_places(
             file, machines=at, cpus=cpu, gpus=gpus, memory_bytes=memory, time_limit_s=deadline,
-            has_small_shm=next(one for one in entries if one.path[: len(container)] == container),
+            has_small_shm=own[0],
         ),
     )  # fmt: skip
 
@@ -189,7 +223,7 @@ def _of_skypilot(file: str, entries: Sequence[DataValue], values: Values) -> Job
         tasks=1,
         cpus=_cpus(cpus),
         gpus=count,
-        memory_bytes=amount * machines if amount and machines else None,
+        memory_bytes=product(amount, machines),
         places=_places(file, machines=nodes, cpus=cpus, gpus=gpus, memory_bytes=memory),
     )
 
@@ -205,7 +239,7 @@ def _of_dstack(file: str, entries: Sequence[DataValue], values: Values) -> JobRe
         tasks=1,
         cpus=_cpus(cpus),
         gpus=None if gpus is None else _whole(gpus) if gpus.path[-1] == "count" else _count(gpus, bare=1),
-        memory_bytes=amount * machines if amount and machines else None,
+        memory_bytes=product(amount, machines),
         has_small_shm=None if has_shm else True,
         places=_places(
             file, machines=nodes, cpus=cpus, gpus=gpus, memory_bytes=memory,
@@ -216,7 +250,7 @@ def _of_dstack(file: str, entries: Sequence[DataValue], values: Values) -> JobRe
 
 def _whole(entry: DataValue | None) -> int | None:
     text = str(entry.value) if entry is not None else ""
-    return int(text) if text.isdecimal() else None
+    return int(text) if is_whole(text) else None
 
 
 def _count(entry: DataValue, bare: int) -> int | None:
@@ -231,9 +265,9 @@ def _count(entry: DataValue, bare: int) -> int | None:
 def _cpus(entry: DataValue | None) -> int | None:
     """Whole CPUs: "8", "7500m" (rounded up); None for "8+" and "4..", which are no limits."""
     text = str(entry.value) if entry is not None else ""
-    if text.endswith("m") and text[:-1].isdecimal():
+    if text.endswith("m") and is_whole(text[:-1]):
         return -(-int(text[:-1]) // 1000)
-    return int(float(text)) if re.fullmatch(r"\d+(\.0)?", text) else None
+    return int(float(text)) if re.fullmatch(r"\d{1,9}(\.0)?", text) else None
 
 
 def _places(file: str, **entries: DataValue | None) -> dict[str, Location]:
@@ -242,14 +276,18 @@ def _places(file: str, **entries: DataValue | None) -> dict[str, Location]:
 
 
 class _Canvas(Struct):
-    """The text of a shell script that is filled in: blanks and the line breaks of the file, `signs`."""
+    """The text of a shell script that is filled in: blanks and the line breaks of the file, `signs`.
+
+    `starts` are the bytes of the file at which its characters start; empty where each is one byte.
+    """
 
     signs: list[str]
+    starts: Sequence[int]
 
     def write_lines(self, text: str, entries: Sequence[DataValue]) -> None:
         """Write texts that a shell reads, one after another."""
         for entry in entries:
-            start, end = _place(text, entry.span.start), _place(text, entry.span.end)
+            start, end = self._place(entry.span.start), self._place(entry.span.end)
             head = _BLOCK.match(entry.text)
             if head is not None:
                 start += head.end()
@@ -268,9 +306,9 @@ class _Canvas(Struct):
             self.write_lines(text, scripts)
             return
         for entry in entries:
-            start, end = _place(text, entry.span.start), _place(text, entry.span.end)
+            start, end = self._place(entry.span.start), self._place(entry.span.end)
             self.signs[start:end] = text[start:end]
-        self._join(_place(text, entries[0].span.start), _place(text, entries[-1].span.end))
+        self._join(self._place(entries[0].span.start), self._place(entries[-1].span.end))
 
     def _join(self, start: int, end: int) -> None:
         """Make one line of several; the lost breaks stand behind it, so that later lines keep their numbers."""
@@ -281,7 +319,6 @@ class _Canvas(Struct):
         for _, at in zip(lost, behind, strict=False):
             self.signs[at] = "\n"
 
-
-def _place(text: str, byte: int) -> int:
-    """The place in the text of a byte of the file."""
-    return byte if text.isascii() else len(text.encode()[:byte].decode(errors="ignore"))
+    def _place(self, byte: int) -> int:
+        """The place in the text of a byte of the file."""
+        return bisect_left(self.starts, byte) if self.starts else byte

@@ -17,10 +17,16 @@ DIRECTIVE = re.compile(r"#(SBATCH|PBS|BSUB)[ \t]+([^#\n]*)")
 OPTION = re.compile(r"(?:^|\s)(--[A-Za-z][\w-]*|-[A-Za-z])(?:[ \t=]*(\"[^\"]*\"|'[^']*'|[^\s-]\S*))?")
 """--gres=gpu:4, -c 16, -c16, -gpu "num=4"; several stand on one line."""
 
-GPUS = re.compile(r"^(?:gpu:)?(?:[A-Za-z][\w.-]*:)?(\d+)$")
+GPUS = re.compile(r"^(?:gpu:)?(?:[A-Za-z][\w.-]*:)?(\d{1,9})$")
 """4, gpu:4, gpu:a100:4."""
 
-AMOUNT = re.compile(r"(\d+(?:\.\d+)?)\s*([kmgt]?)i?b?", re.IGNORECASE)
+AMOUNT = re.compile(r"(\d{1,15}(?:\.\d{1,15})?)\s*([kmgt]?)i?b?", re.IGNORECASE)
+
+MAX_DIGITS = 9
+"""Of a number of machines, tasks, CPUs, GPUs or seconds."""
+
+LARGEST = 1 << 62
+"""No number of bytes or CPUs is larger."""
 
 UNITS = {"": 0, "k": 1, "m": 2, "g": 3, "t": 4}
 
@@ -97,7 +103,7 @@ def _of_slurm(lines: Sequence[tuple[str, Location]]) -> JobRequest:
     per_task, per_gpu = _number(asked, "--cpus-per-task"), _number(asked, "--cpus-per-gpu")
     cpus = None
     if "--exclusive" not in asked:
-        cpus = _product(per_gpu, gpus) if "--cpus-per-gpu" in asked else _product(per_task, tasks)
+        cpus = product(per_gpu, gpus) if "--cpus-per-gpu" in asked else product(per_task, tasks)
     is_plain = not any(map(SHARES.search, asked.keys() - KNOWN_SHARES))
     counts = [asked[name][0] for name in ("--ntasks-per-node", "--ntasks") if name in asked]
     has_cpus = bool(asked.keys() & {"--cpus-per-task", "--cpus-per-gpu", "--exclusive", "--mem-per-cpu"})
@@ -110,7 +116,7 @@ def _of_slurm(lines: Sequence[tuple[str, Location]]) -> JobRequest:
         cpus=cpus,
         cpus_per_task=per_task,
         gpus=gpus,
-        memory_bytes=_product(memory, machines) if memory else None,
+        memory_bytes=product(memory, machines) if memory else None,
         time_limit_s=_slurm_time(asked["--time"][0]) if "--time" in asked else None,
         lacks_cpus=one_task and not has_cpus if gpus is not None and gpus > 1 and is_plain else None,
         places=_places(
@@ -149,7 +155,7 @@ def _slurm_time(text: str) -> int | None:
     """ "30" and "30:00" are minutes, "2:30:00" and "1-12" hours, "1-12:30:00" a day and 12.5 hours."""
     days, has_days, rest = text.rpartition("-")
     parts = rest.split(":")
-    if not all(part.isdecimal() for part in parts) or (has_days and not days.isdecimal()) or len(parts) > 3:
+    if not all(map(is_whole, parts)) or (has_days and not is_whole(days)) or len(parts) > 3:
         return None
     numbers = [int(part) for part in parts]
     if has_days or len(numbers) == 3:
@@ -183,7 +189,7 @@ def _of_pbs(lines: Sequence[tuple[str, Location]]) -> JobRequest:
         machines=machines,
         cpus=cpus if known else None,
         gpus=gpus if known else None,
-        memory_bytes=_product(memory, count if chunks == "select" else 1) if memory and count else None,
+        memory_bytes=product(memory, count if chunks == "select" else 1) if memory and count else None,
         time_limit_s=_clock(asked["walltime"][0]) if "walltime" in asked else None,
         lacks_cpus=cpus is None and not asked.keys() & {"ncpus", "ppn"} if known and gpus and gpus > 1 else None,
         places=_places(
@@ -200,13 +206,13 @@ def _of_pbs(lines: Sequence[tuple[str, Location]]) -> JobRequest:
 def _of_lsf(lines: Sequence[tuple[str, Location]]) -> JobRequest:
     """`-n 16`, `-R "span[hosts=1]"`, `-gpu "num=4"`, `-W 24:00`. The unit of memory is the site's."""
     options = _options([(re.sub(r"(?<!\S)-gpu\b", "--gpu", text), at) for text, at in lines], {})
-    span = next(filter(None, (re.search(r"span\[(hosts|ptile)=(\d+)\]", text) for text, _ in lines)), None)
+    span = next(filter(None, (re.search(r"span\[(hosts|ptile)=(\d{1,9})\]", text) for text, _ in lines)), None)
     slots = _number(options, "-n") if "-n" in options else 1
     one_host = slots == 1 or (span is not None and span[1] == "hosts" and span[2] == "1")
     cpus = slots if one_host else int(span[2]) if span is not None and span[1] == "ptile" else None
-    gpu = re.search(r"num=(\d+)(?!\S*/task)", options.get("--gpu", ("", None))[0])
+    gpu = re.search(r"num=(\d{1,9})(?![\d]|\S*/task)", options.get("--gpu", ("", None))[0])
     gpus = int(gpu[1]) if gpu is not None else None
-    minutes = re.fullmatch(r"(?:(\d+):)?(\d+)(?:/.*)?", options.get("-W", ("", None))[0])
+    minutes = re.fullmatch(r"(?:(\d{1,9}):)?(\d{1,9})(?:/.*)?", options.get("-W", ("", None))[0])
     return JobRequest(
         machines=1 if one_host else None,
         cpus=cpus if "-n" in options else None,
@@ -220,7 +226,7 @@ def _of_lsf(lines: Sequence[tuple[str, Location]]) -> JobRequest:
 def _clock(text: str) -> int | None:
     """Seconds of "24:00:00", "30:00" and "90"."""
     parts = text.split(":")
-    if not all(part.isdecimal() for part in parts):
+    if not all(map(is_whole, parts)):
         return None
     seconds = 0
     for part in parts:
@@ -233,20 +239,28 @@ def memory_bytes(text: str, unit: str = "") -> int | None:
     found = AMOUNT.fullmatch(text.strip())
     if found is None:
         return None
-    return int(float(found[1]) * 1024 ** UNITS[found[2].lower() or unit]) or None
+    amount = int(float(found[1]) * 1024 ** UNITS[found[2].lower() or unit])
+    return amount if 0 < amount < LARGEST else None
 
 
 def _number(asked: Asked, name: str) -> int | None:
     text = asked[name][0] if name in asked else ""
-    return int(text) if text.isdecimal() else None
+    return int(text) if is_whole(text) else None
+
+
+def is_whole(text: str) -> bool:
+    """Whether a text is a whole number that a request can have: one of thousands of digits is none, nor for int()."""
+    return text.isdecimal() and len(text) <= MAX_DIGITS
 
 
 def _first(asked: Asked, *names: str) -> int | None:
     return next((_number(asked, name) for name in names if name in asked), None)
 
 
-def _product(one: int | None, other: int | None) -> int | None:
-    return one * other if one is not None and other is not None else None
+def product(one: int | None, other: int | None) -> int | None:
+    """The product where both are known; None for more than any job gets."""
+    found = one * other if one is not None and other is not None else None
+    return found if found is not None and found < LARGEST else None
 
 
 def _places(asked: Asked, **names: Sequence[str]) -> dict[str, Location]:

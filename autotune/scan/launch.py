@@ -13,7 +13,7 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 
 from autotune.catalogue.coercion import literal, typed
-from autotune.catalogue.dialects import started
+from autotune.catalogue.dialects import dialects, started
 from autotune.catalogue.frameworks import Launcher
 from autotune.catalogue.launchers import PREFIXES, launchers, training_modules
 from autotune.invocation.shape import FLAG, assigned, key, name, shape
@@ -27,6 +27,9 @@ if TYPE_CHECKING:
 
 OVERRIDE = re.compile(r"[+~]{0,2}([A-Za-z_][\w.@/]*)=(.*)", re.DOTALL)
 """As Hydra, torchtune and LLaMA-Factory take them: data.batch_size=64, +trainer.fast=true."""
+
+PAIRED = re.compile(r"[A-Z][A-Z0-9_]*(\.[A-Z0-9_]+)*")
+"""A key as yacs takes it, with its value behind it: DATALOADER.NUM_WORKERS 8."""
 
 REMOVED = re.compile(r"~([A-Za-z_][\w.@/]*)()")
 """As Hydra takes what is left out: ~data, ~data.num_workers."""
@@ -61,7 +64,7 @@ class Launch(Struct, frozen=True):
     None where the command does not say it. `is_open` says that it may have more flags than can be known. `variables`
     are those of the environment that it is given. `folder` is where the shell has gone before, as far as that is known.
     `before` are the words in front of the launcher (srun -c 8, docker run --ipc=host image), as written where a part is
-    not known (--mem=$MEM); None for what may be any words ($FLAGS).
+    not known (--mem=$MEM); None for what may be any words ($FLAGS). `words` are those behind the script.
     """
 
     file: str
@@ -77,6 +80,7 @@ class Launch(Struct, frozen=True):
     variables: Mapping[str, WrittenValue] = field(default_factory=dict)
     folder: str = ""
     before: tuple[str | None, ...] = ()
+    words: tuple[ShellWord, ...] = ()
 
     def seen(self, path: str) -> str:
         """A path of the command, as the shell would see it that has gone nowhere."""
@@ -113,6 +117,39 @@ def _gone(command: ShellCommand, folder: str) -> str:
 def flags_call(launch: Launch, dialect: str) -> ConsumerCall:
     """The script's flags as a ConsumerCall of `dialect`."""
     return ConsumerCall(dialect, "", RUN, launch.flags, Location(launch.file, launch.line), is_open=launch.is_open)
+
+
+def replaced(launch: Launch, dialect: str) -> Mapping[str, WrittenValue]:
+    """What a command says in place of what a config of `dialect` says, by key; unknown for what a flag changes."""
+    how, changes = (dialects()[dialect].get(one, {}) for one in ("replaces", "changes"))
+    changed = [(key, launch.flags[flag]) for flag, keys in changes.items() if flag in launch.flags for key in keys]
+    unknown = {key: replace(one, key=key, value=None, known=False) for key, one in changed}
+    if how == "words":
+        return dict(_assigned_words(launch)) | unknown
+    if how == "pairs":
+        return dict(_paired_words(launch)) | unknown
+    return launch.flags if how == "flags" else {}
+
+
+def _assigned_words(launch: Launch) -> Iterator[tuple[str, WrittenValue]]:
+    """`a.b=8`, also where it stands behind a flag as its value: --cfg-options a.b=8 c.d=9."""
+    for word in launch.words:
+        found = OVERRIDE.fullmatch(_text(word))
+        if found is not None:
+            yield found[1], _given(found[1], found[2] if word.value is not None else None, word, launch.file)
+
+
+def _paired_words(launch: Launch) -> Iterator[tuple[str, WrittenValue]]:
+    """`A.B 8 C.D 9`. A word without a dot in front of a key is the value of a flag."""
+    words, at = launch.words, 0
+    while at + 1 < len(words):
+        found, then = PAIRED.fullmatch(_text(words[at])), _text(words[at + 1])
+        after = PAIRED.fullmatch(then)
+        is_value = found is not None and found[1] is None and after is not None and after[1] is not None
+        is_pair = found is not None and not is_value and not FLAG.fullmatch(then)
+        if found is not None and is_pair:
+            yield found[0], _given(found[0], words[at + 1].value, words[at + 1], launch.file)
+        at += 2 if is_pair else 1
 
 
 def launcher_call(launch: Launch) -> ConsumerCall | None:
@@ -167,6 +204,7 @@ def _launch(command: ShellCommand, file: str) -> Launch | None:
         or not CHOOSES.isdisjoint(flags),
         variables=variables,
         before=tuple(map(_written, (*command.words[: len(command.words) - len(words)], *words[: found.program]))),
+        words=tuple(rest),
     )
 
 
@@ -228,6 +266,8 @@ def _flag(word: ShellWord, inline: str | None, behind: Sequence[ShellWord], file
     if not behind:
         return _switch(key, True, word, file)
     is_list = len(behind) > 1 and not any(_is_other(one) for one in behind[1:])
+    if is_list and _text(behind[0]).endswith(CONFIGS) and PAIRED.fullmatch(_text(behind[1])):
+        is_list = False  # --cfg run.yaml DATALOADER.NUM_WORKERS 8
     return _given(key, None if is_list else behind[0].value, behind[0], file)
 
 

@@ -43,7 +43,7 @@ class Library(Struct):
     whose bundles are being gathered: a command, or a script or config that no command names. `reading` is what is left
     for the file that is being read now: all files that are read together spend of it. `followed` counts the modules
     that scripts follow, `module_graph` is what these know of each other. `of_project` are calls that count for several
-    bundles, by dialect.
+    bundles, by dialect, and `inherited` what Python configs say with their bases, by file.
     """
 
     root: Path
@@ -58,6 +58,7 @@ class Library(Struct):
     module_graph: ModuleGraph | None = None
     followed: int = 0
     of_project: dict[str, ConsumerCall | None] = field(default_factory=dict)
+    inherited: dict[str, tuple[Any, tuple[str, ...]]] = field(default_factory=dict)
     _indexes: dict[str, Index | None] = field(default_factory=dict)
     _parsed: dict[str, Any] = field(default_factory=dict)
     _commands: dict[str, shell.ShellScript | None] = field(default_factory=dict)

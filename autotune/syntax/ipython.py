@@ -57,14 +57,24 @@ class CellCode(Struct, frozen=True):
 
 def read(text: str) -> CellCode:
     """The Python and the shell commands of a cell; blank for what another program runs or stores."""
-    magic = _CELL_MAGIC.match(text)
+    magic, end = _CELL_MAGIC.match(text), 0
+    while magic is not None and magic[1] in PYTHON_CELLS:  # one may stand on another
+        end = magic.end()
+        magic = _CELL_MAGIC.match(text, end)
+    inner = _read_body(text[end:], magic)
+    if not end:
+        return inner
+    head = _blank(text[:end])
+    above = len(LINE.findall(f"{head}.")) - 1
+    return CellCode(head + inner.python, head + inner.shell, inner.left_out, inner.line + above)
+
+
+def _read_body(text: str, magic: re.Match[str] | None) -> CellCode:
+    """The same for a cell without magics that run its Python; `magic` is the cell magic that is left at its head."""
     if magic is not None:
         name, rest = magic[1], magic[2].split()
-        head, body = _blank(text[: magic.end()]), text[magic.end() :]
-        if name in PYTHON_CELLS:
-            inner = read(body)
-            above = len(LINE.findall(f"{head}.")) - 1
-            return CellCode(head + inner.python, head + inner.shell, inner.left_out, inner.line + above)
+        size = magic.end() - magic.start()
+        head, body = _blank(text[:size]), text[size:]
         if name in SHELL_CELLS or name == "!" or (name == "script" and rest[:1] in (["bash"], ["sh"])):
             return CellCode(_blank(text), head + body)
         why = f"%%writefile stores it as {rest[-1]}: check that file" if _is_stored_python(name, rest) else ""

@@ -184,6 +184,14 @@ def read(data: bytes, where: str) -> Notebook:
     )
 
 
+def code_size(data: bytes, where: str) -> int:
+    """The bytes of the code cells' sources, before any is read. Raises UsageError for what is no notebook."""
+    document = _document(decode(data, where))
+    sources = (cell.get(_source_key(document)) for _, _, cell in _cells(document))
+    lines = (one if isinstance(one, list) else [one] for one in sources)
+    return sum(len(line.encode(errors="replace")) for one in lines for line in one if isinstance(line, str))
+
+
 def _document(text: Text) -> dict[str, Any]:
     try:
         document = json.loads(text.text)
@@ -209,16 +217,25 @@ def _language(document: Mapping[str, Any]) -> str:
 
 def _code_cells(text: str, document: Mapping[str, Any]) -> Iterator[_Cell]:
     """The cells with Python in their order; before nbformat 4 they are parts of worksheets, and called otherwise."""
-    is_old = "cells" not in document
-    sheets = document["worksheets"] if is_old else [document]
-    key, number = "input" if is_old else "source", 0
-    strings = _sources(text, ("worksheets", "cells", key) if is_old else ("cells", key))
-    for at, sheet in enumerate(sheets):
+    key = _source_key(document)
+    strings = _sources(text, ("cells", key) if "cells" in document else ("worksheets", "cells", key))
+    for number, place, cell in _cells(document):
+        yield _Cell(number, isinstance(cell.get(key), list), strings.get(place, []))
+
+
+def _source_key(document: Mapping[str, Any]) -> str:
+    return "source" if "cells" in document else "input"
+
+
+def _cells(document: Mapping[str, Any]) -> Iterator[tuple[int, tuple[int, int], Mapping[str, Any]]]:
+    """The cells with Python: the number of each, from 1, its worksheet (0 without any) and place, and the cell."""
+    number = 0
+    for at, sheet in enumerate([document] if "cells" in document else document["worksheets"]):
         cells = sheet.get("cells") if isinstance(sheet, dict) else None
         for place, cell in enumerate(cells if isinstance(cells, list) else ()):
             number += 1
             if isinstance(cell, dict) and _is_python(cell):
-                yield _Cell(number, isinstance(cell.get(key), list), strings.get((at if is_old else 0, place), []))
+                yield number, (at, place), cell
 
 
 def _is_python(cell: Mapping[str, Any]) -> bool:

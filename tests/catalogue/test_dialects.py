@@ -35,6 +35,9 @@ TOP = (
     "method",
     "targets",
     "starts",
+    "replaces",
+    "changes",
+    "arguments",
 )
 ENTRY = (
     "key",

@@ -29,6 +29,7 @@ deepspeed --module $commands
 VERL = "python3 -m verl.trainer.main_ppo data.train_batch_size=8 actor_rollout_ref.actor.{}\n"
 MMENGINE = "{}train_dataloader = dict(batch_size=2, num_workers={}, dataset=dict(type='A'))\n"
 YACS = "_C = CN()\n_C.DATALOADER = CN()\n_C.DATALOADER.NUM_WORKERS = 0\n_C.SOLVER = CN()\n_C.SOLVER.MAX_ITER = 9\n_C.MODEL = CN()\n_C.MODEL.A = 1\n"  # noqa: E501
+YACS_FILE = "MODEL: {A: 1}\nDATALOADER: {NUM_WORKERS: 8}\nSOLVER: {MAX_ITER: 9}\n"
 YOLO = "from ultralytics import YOLO\nYOLO('a.pt').train(data='b.yaml', workers=0)\n"
 
 
@@ -78,6 +79,17 @@ def test_the_workers_of_a_config(tmp_path: Path, name: str, line: str) -> None:
         ({"run.sh": OPENRLHF}, "--data.dataloader_num_workers 4"),
         ({"run.sh": "yolo train data=a.yaml workers=0\n"}, "yolo train data=a.yaml workers=4"),
         ({"run.py": YOLO}, "YOLO('a.pt').train(data='b.yaml', workers=4)"),
+        (
+            {
+                "a.py": MMENGINE.format("", 8),
+                "run.sh": "python t.py a.py --cfg-options train_dataloader.num_workers=0\n",
+            },
+            "python t.py a.py --cfg-options train_dataloader.num_workers=4",
+        ),
+        (
+            {"a.yaml": (CONFIGS / "speechbrain.yaml").read_text(), "run.sh": "python t.py a.yaml --num_workers 0\n"},
+            "python t.py a.yaml --num_workers 4",
+        ),
         ({"run.py": MMENGINE.format("", 0)}, MMENGINE.format("", 4).strip()),
         ({"run.py": MMENGINE.format("n = 0\n", "n")}, "n = 4"),
         ({"a.py": "_base_ = 'base/b.py'\n", "base/b.py": MMENGINE.format("", 0)}, MMENGINE.format("", 4).strip()),
@@ -111,6 +123,14 @@ def test_values_in_the_words_of_the_dialect(tmp_path: Path, name: str, setting: 
 def test_the_micro_batch_of_an_override(tmp_path: Path) -> None:
     (tmp_path / "run.sh").write_text(VERL.format("ppo_micro_batch_size_per_gpu=2"), encoding="utf-8")
     assert after(tmp_path, "loader.batch_size", 4) == VERL.format("ppo_micro_batch_size_per_gpu=4").strip()
+
+
+def test_a_pair_of_yacs_is_edited_by_hand(tmp_path: Path) -> None:
+    (tmp_path / "a.yaml").write_text(YACS_FILE, encoding="utf-8")
+    (tmp_path / "run.sh").write_text("python t.py --cfg a.yaml DATALOADER.NUM_WORKERS 0\n", encoding="utf-8")
+    change, _ = planned(tmp_path, "loader.num_workers", 4)
+    assert not change.edits
+    assert "loader.num_workers = 4 at run.sh:1: DATALOADER.NUM_WORKERS" in change.by_hand
 
 
 def test_a_setting_without_a_key_is_by_hand(tmp_path: Path) -> None:

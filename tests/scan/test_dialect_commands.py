@@ -215,3 +215,140 @@ def test_the_method_that_trains(tmp_path: Path, package: str, arguments: str, sa
     (tmp_path / "run.py").write_text(ULTRALYTICS.format(package=package, arguments=arguments), encoding="utf-8")
     bundles = scan([tmp_path], root=tmp_path).bundles
     assert [given(one) for one in bundles] == ([said] if said is not None else [])
+
+
+def started(folder: Path, command: str, config: str, text: str, script: str = "") -> dict[str, object]:
+    """What is given in the bundle of a command that names this config."""
+    (folder / config).parent.mkdir(parents=True, exist_ok=True)
+    (folder / config).write_text(text, encoding="utf-8")
+    if script:
+        (folder / script).write_text(OWN_MAIN, encoding="utf-8")
+    bundle = bundle_of(folder, f"{command}\n")
+    assert (script in bundle.files) == bool(script)
+    return given(bundle)
+
+
+OWN_MAIN = """\
+import torch
+from own import config, loader, model
+
+optimizer = torch.optim.SGD(model.parameters(), lr=config.lr)
+for batch in loader:
+    model(batch).sum().backward()
+    optimizer.step()
+"""
+
+MMENGINE = """\
+train_dataloader = dict(batch_size=4, num_workers=0, pin_memory=False, dataset=dict(type='A'))
+optim_wrapper = dict(type='OptimWrapper', optimizer=dict(type='SGD', lr=0.1))
+"""
+MMENGINE_SAYS = {
+    "loader.num_workers": 0,
+    "loader.batch_size": 4,
+    "loader.pin_memory": False,
+    "train.precision": "fp32",
+    "train.learning_rate": 0.1,
+    "optimizer.name": "SGD",
+}
+
+
+@pytest.mark.parametrize("script", ["", "train.py"])
+@pytest.mark.parametrize(
+    ("words", "changed"),
+    [
+        ("", {}),
+        ("--cfg-options train_dataloader.num_workers=8", {"loader.num_workers": 8}),
+        (
+            "--amp --cfg-options train_dataloader.num_workers=8 train_dataloader.batch_size=$N",
+            {"loader.num_workers": 8, "loader.batch_size": None, "train.precision": None},
+        ),
+        ("--amp", {"train.precision": None}),
+        ("--auto-scale-lr", {"train.learning_rate": None}),
+        (
+            "--cfg-options 'train_dataloader=dict(num_workers=2)'",
+            {"loader.num_workers": None, "loader.batch_size": None, "loader.pin_memory": None},
+        ),
+    ],
+)
+def test_mmengine_takes_what_the_command_says(
+    tmp_path: Path, script: str, words: str, changed: dict[str, object]
+) -> None:
+    said = started(tmp_path, f"python train.py configs/run.py {words}", "configs/run.py", MMENGINE, script)
+    assert said == {key: value for key, value in (MMENGINE_SAYS | changed).items() if value is not None}
+
+
+YACS = "MODEL: {NAME: large}\nDATALOADER: {NUM_WORKERS: 0}\nSOLVER: {BASE_LR: 0.01, MAX_ITER: 90}\nOUTPUT_DIR: b\n"
+
+
+@pytest.mark.parametrize("script", ["", "train.py"])
+@pytest.mark.parametrize(
+    ("words", "workers"),
+    [
+        ("", 0),
+        ("DATALOADER.NUM_WORKERS 8 SOLVER.BASE_LR 0.01", 8),
+        ("--opts OUTPUT_DIR DATALOADER DATALOADER.NUM_WORKERS 8", 8),
+        ("--tag BASE DATALOADER.NUM_WORKERS 8", 8),
+        ("--opts DATALOADER.NUM_WORKERS $WORKERS", None),
+        ("--num-workers 8", None),
+    ],
+)
+def test_yacs_takes_what_the_command_says(tmp_path: Path, script: str, words: str, workers: int | None) -> None:
+    said = started(tmp_path, f"python train.py --config-file run.yaml {words}", "run.yaml", YACS, script)
+    wanted = {"loader.num_workers": workers, "train.learning_rate": 0.01, "train.max_steps": 90}
+    assert said == {key: value for key, value in wanted.items() if value is not None}
+
+
+SPEECHBRAIN = """\
+output_folder: out
+number_of_epochs: 5
+batch_size: 4
+num_workers: 0
+precision: fp32
+train_dataloader_opts:
+    batch_size: !ref <batch_size>
+    num_workers: !ref <num_workers>
+epoch_counter: !new:speechbrain.utils.epoch_loop.EpochCounter
+    limit: !ref <number_of_epochs>
+"""
+
+
+@pytest.mark.parametrize("script", ["", "train.py"])
+@pytest.mark.parametrize(
+    ("words", "workers", "precision"),
+    [
+        ("", 0, "fp32"),
+        ("--num_workers 8 --precision bf16", 8, "bf16-mixed"),
+        ("--num_workers=$WORKERS", None, "fp32"),
+        ("--train_dataloader_opts '{num_workers: 2}'", None, "fp32"),
+    ],
+)
+def test_speechbrain_takes_what_the_command_says(
+    tmp_path: Path, script: str, words: str, workers: int | None, precision: str
+) -> None:
+    said = started(tmp_path, f"python train.py hparams/run.yaml {words}", "hparams/run.yaml", SPEECHBRAIN, script)
+    assert said.get("loader.num_workers") == workers
+    assert said["train.precision"] == precision
+    assert said["train.epochs"] == 5
+
+
+def test_the_config_of_the_launcher_takes_no_override(tmp_path: Path) -> None:
+    (tmp_path / "acc.yaml").write_text("distributed_type: MULTI_GPU\nnum_processes: 2\n", encoding="utf-8")
+    command = "accelerate launch --config_file acc.yaml train.py run.yaml DATALOADER.NUM_WORKERS 8"
+    assert started(tmp_path, command, "run.yaml", YACS, "train.py")["loader.num_workers"] == 8
+
+
+def test_the_script_says_whose_config_it_takes(tmp_path: Path) -> None:
+    """The script is not in the project, and the flags alone would not tell."""
+    text = 'pretrained_model_name_or_path = "a"\nnetwork_module = "n"\nnetwork_dim = 4\noutput_dir = "o"\n'
+    text += "max_data_loader_n_workers = 0\ntrain_batch_size = 2\n"
+    command = "accelerate launch train_network.py --config_file cfg.toml"
+    assert started(tmp_path, command, "cfg.toml", text)["loader.num_workers"] == 0
+    said = started(tmp_path, f"{command} --max_data_loader_n_workers 4", "cfg.toml", text)
+    assert (said["loader.num_workers"], said["loader.batch_size"]) == (4, 2)
+
+
+@pytest.mark.parametrize("call", ["model.model.train(mode=True)", "trainer.train(resume_from_checkpoint=True)"])
+def test_another_method_of_that_name(tmp_path: Path, call: str) -> None:
+    text = f"from ultralytics import YOLO\nmodel = YOLO('a.pt')\n{call}\n"
+    (tmp_path / "run.py").write_text(text, encoding="utf-8")
+    assert not [one for one in scan([tmp_path], root=tmp_path).bundles if one.settings]

@@ -145,3 +145,35 @@ def test_mmcv_1(tmp_path: Path) -> None:
 )
 def test_other_files_are_none(tmp_path: Path, text: str) -> None:
     assert not bundles(tmp_path, run=text)
+
+
+def test_files_that_all_inherit_from_one_another_have_an_end(tmp_path: Path) -> None:
+    listed = ", ".join(f"'c{one}.py'" for one in range(12))
+    text = "_base_ = [{}]\ntrain_dataloader = dict(batch_size=2, num_workers=1)\n"
+    found = bundles(tmp_path, **{f"c{one}": text.format(listed) for one in range(12)})
+    assert found
+    assert all(given(one)["loader.num_workers"] == 1 for one in found.values())
+
+
+def test_a_long_line_of_bases(tmp_path: Path) -> None:
+    files = {f"c{one}": f"_base_ = 'c{one + 1}.py'\ntrain_cfg = dict(max_epochs={one})\n" for one in range(12)}
+    found = bundles(tmp_path, **files, c12=BASE)
+    assert [given(one)["loader.num_workers"] for one in found.values()] == [0] * len(found)
+
+
+@pytest.mark.parametrize(
+    ("line", "without"),
+    [
+        ("_base_.train_dataloader.num_workers = 8", set(NO_LOADER)),
+        ("_base_['train_dataloader']['num_workers'] = 8", set(NO_LOADER)),
+        ("_base_.train_dataloader.update(num_workers=8)", set(NO_LOADER)),
+        ("_base_.model.backbone = 8", set()),
+        ("_base_.update(more)", set(INHERITED) - {"train.precision"}),
+    ],
+)
+def test_a_base_that_is_changed(tmp_path: Path, line: str, without: set[str]) -> None:
+    run = "_base_ = './_base_/base.py'\noptim_wrapper = dict(type='OptimWrapper')\ntrain_cfg = dict(max_epochs=3)\n"
+    found = bundles(tmp_path, base=BASE, run=f"{run}{line}\n").values()
+    (bundle,) = [one for one in found if "configs/run.py" in one.files]
+    said = {key: value for key, value in INHERITED.items() if key not in without}
+    assert given(bundle) == said | {"train.epochs": 3.0}

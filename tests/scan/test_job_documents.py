@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+
 import pytest
 
 from autotune.scan.job_documents import JobFile, read
@@ -188,3 +190,40 @@ def test_skypilot_and_dstack(text: str, command: tuple[int, str], expected: tupl
 )
 def test_what_is_no_job(text: str) -> None:
     assert read("job.yaml", text.encode()) is None
+
+
+def test_many_documents_take_no_more_than_their_length() -> None:
+    document = JOB + "".join(f"# {number} {'é' * 40}\n" for number in range(20))
+    data = "---\n".join([document] * 120).encode()
+    started = time.process_time()
+    found = read("jobs.yaml", data)
+    assert found is not None
+    assert time.process_time() - started < 8  # 1.5 s, and a minute when each is padded with those before it
+    lines = data.decode().splitlines()
+    assert len(found.jobs) == 240
+    assert all("torchrun" in lines[one.first - 1] or "torchrun" in lines[one.last - 1] for one in found.jobs)
+    last = found.jobs[-1]
+    at = last.request.places["time_limit_s"]
+    assert lines[at.line - 1][at.column - 1 :] == "3600"
+    assert read("jobs.yaml", data) is found
+
+
+def test_many_containers_take_no_more_than_their_number() -> None:
+    head = "apiVersion: v1\nkind: Pod\nspec:\n  containers:\n"
+    data = head + "  - {command: [torchrun, a.py], resources: {limits: {cpu: 4}}}\n" * 2000
+    started = time.process_time()
+    found = read("pod.yaml", data.encode())
+    assert found is not None
+    assert time.process_time() - started < 15
+    assert [one.request.cpus for one in found.jobs] == [4] * 2000
+    assert {one.request.machines for one in found.jobs} == {1}
+
+
+@pytest.mark.parametrize("value", ["9" * 5000, '"' + "9" * 5000 + '"', "9" * 400 + "Gi", "9" * 5000 + "m", "1e999"])
+@pytest.mark.parametrize("key", ["cpu", "memory", "nvidia.com/gpu"])
+def test_a_number_of_thousands_of_digits_is_not_known(key: str, value: str) -> None:
+    text = "apiVersion: v1\nkind: Pod\nspec:\n  containers:\n"
+    text += f"  - {{command: [torchrun, a.py], resources: {{limits: {{{key}: {value}}}}}}}\n"
+    found = read("pod.yaml", text.encode())
+    request = found.jobs[0].request if found is not None else None
+    assert request is None or (request.cpus, request.memory_bytes, request.gpus) == (None, None, None)

@@ -138,3 +138,22 @@ def test_lsf(lines: list[str], machines: int, cpus: int, gpus: int, seconds: int
 )
 def test_amounts(text: str, size: int | None) -> None:
     assert memory_bytes(text) == size
+
+
+@pytest.mark.parametrize("digits", [400, 5000])
+@pytest.mark.parametrize(
+    "line",
+    [
+        *("#SBATCH --gres=gpu:{}", "#SBATCH -c {}", "#SBATCH --nodes={}", "#SBATCH --mem={}G", "#SBATCH --time={}"),
+        *("#SBATCH --time={}-00:00", "#PBS -l select=1:ncpus={}:mem={}gb", "#PBS -l walltime={}:00:00"),
+        *("#BSUB -n {}", '#BSUB -gpu "num={}"', "#BSUB -W {}", '#BSUB -R "span[ptile={}]"'),
+    ],
+)
+def test_a_number_of_very_many_digits_is_not_known(line: str, digits: int) -> None:
+    found = request(line.replace("{}", "9" * digits))
+    numbers = (found.machines, found.cpus, found.gpus, found.memory_bytes, found.time_limit_s)
+    assert all(one is None or one == 1 for one in numbers)
+
+
+def test_the_memory_of_too_many_machines_is_not_known() -> None:
+    assert request("#SBATCH --nodes=999999999", "#SBATCH --mem=999999999T").memory_bytes is None

@@ -9,6 +9,7 @@ from notebook_builders import SHAPES, Cell
 
 from autotune.model.scanned import Bundle, Scanned
 from autotune.scan import files, scan
+from autotune.syntax import notebook
 
 CELLS: list[Cell] = [
     ("markdown", "# Training"),
@@ -90,3 +91,16 @@ def test_code_is_limited_and_outputs_are_not(tmp_path: Path) -> None:
     assert scanned(tmp_path, cells).bundles
     (note,) = scanned(tmp_path, [*CELLS, ("code", "x = 1\n" * 100_000)]).notes
     assert note.why == "its code is larger than 500 kB"
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+def test_code_that_is_too_long_is_not_read(tmp_path: Path, shape: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(notebook, "read", lambda *_: pytest.fail("it is read"))
+    found = scanned(tmp_path, [*CELLS, ("code", "x = 'é'\n" * 60_000)], shape)
+    assert [note.why for note in found.notes] == ["its code is larger than 500 kB"]
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+def test_long_texts_beside_the_code_are_no_code(tmp_path: Path, shape: str) -> None:
+    found = scanned(tmp_path, [*CELLS, ("markdown", "x = 1\n" * 100_000)], shape)
+    assert named(found, "a.ipynb").settings

@@ -114,3 +114,13 @@ def test_every_character_keeps_its_place(text: str) -> None:
             at for at, sign in enumerate(text) if sign in "\r\n"
         ]
     ast.parse(code.python)
+
+
+@pytest.mark.parametrize("newline", ["\n", "\r\n"])
+def test_cell_magics_on_one_another(newline: str) -> None:
+    many = f"%%time{newline}" * 3000
+    found = ipython.read(f"{many}x = 1")
+    assert found.python.split() == ["x", "=", "1"]
+    assert len(found.python) == len(many) + 5
+    assert ipython.read(f"{many}x = ]").line == 3001
+    assert ipython.read(f"%%time{newline}%%bash{newline}torchrun a.py").shell.split() == ["torchrun", "a.py"]

@@ -143,9 +143,10 @@ def _method(index: Index, call: ast.Call) -> ConsumerSpec | None:
         return ConsumerSpec("torch", "from_pretrained") if is_model else None
     dialect = methods().get(last_name(call.func)) if isinstance(call.func, ast.Attribute) and call.keywords else None
     if dialect is not None:
-        package = dialects()[dialect]["package"]
+        package, own = dialects()[dialect]["package"], {*dialects()[dialect]["arguments"], None}  # None: **more
         is_its = any(module.split(".")[0] == package for module in index.imports)
-        return ConsumerSpec(dialect, last_name(call.func)) if is_its else None
+        is_told = any(keyword.arg in own for keyword in call.keywords)
+        return ConsumerSpec(dialect, last_name(call.func)) if is_its and is_told else None
     is_tokenizer = "tokenizer" in last_name(call.func).lower() and full_name(index, call.func) is None
     is_told = any(keyword.arg in ("padding", "max_length") for keyword in call.keywords)
     if is_tokenizer and is_told and not _is_caption(index, call):
