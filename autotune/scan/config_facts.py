@@ -16,7 +16,7 @@ from autotune.scan.launch import Launch
 Settings = Mapping[str, Setting]
 """By name; of the loaders the training loader's."""
 
-SIZE = re.compile(r"(?<![a-z0-9.])(?:(\d+)x)?(\d+(?:\.\d+)?)([bm])(?![a-z0-9])")
+SIZE = re.compile(r"(?<![a-z0-9.])(?:(\d{1,6})x)?(\d{1,6}(?:\.\d{1,6})?)([bm])(?![a-z0-9])")
 """The size in a model's name: Llama-3.2-1B, llama3_2_1b, Mixtral-8x7B, mpt-125m."""
 
 UNITS = {"b": 1.0, "m": 1e-3}

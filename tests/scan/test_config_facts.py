@@ -205,3 +205,8 @@ def test_the_size_that_layers_and_width_say() -> None:
 )
 def test_the_processes_that_train(made: ConsumerCall, command: str, number: int | None) -> None:
     assert facts(made, commands=started(command)).get("num_processes") == number
+
+
+@pytest.mark.parametrize("name", [f"{'9' * 5000}x7b", f"a-{'9' * 400}b"])
+def test_a_name_of_very_many_digits_says_no_size(name: str) -> None:
+    assert "model_size_b" not in facts(call("axolotl", base_model=name))
