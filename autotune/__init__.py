@@ -12,7 +12,7 @@ _OF_SCRIPTS = {
     "watch": "in_process",
     "summary": "in_process",
     "drift": "in_process",
-    "load_ipython_extension": "notebook",
+    "load_ipython_extension": "ipython_magic",
     "hf": "",
     "lightning": "",
 }

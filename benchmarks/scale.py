@@ -24,7 +24,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-from autotune.collect import jobs
+from autotune.collect import job_parts
 
 AUTOTUNE = (sys.executable, "-m", "autotune")
 PROCESSES = 4
@@ -45,7 +45,7 @@ def main() -> None:
     parser.add_argument("--trials", type=int, nargs="*", default=[500, 2000])
     parser.add_argument("--tuners", type=int, default=64)
     args = parser.parse_args()
-    rows = sorted(args.job.glob(f"{jobs.PREFIX}*/recording-*.json"))
+    rows = sorted(args.job.glob(f"{job_parts.PREFIX}*/recording-*.json"))
     if not rows:
         raise SystemExit(f"{args.job}: there are no recordings of a job")
     print("| what | size | seconds | CPU s | memory |\n|---|---|---|---|---|")
@@ -90,7 +90,7 @@ def ranks(files: list[Path], num: int, place: Path, per_node: int = 8) -> Path:
     read.sort(key=lambda row: int(row["process"]["rank"]))
     for node in range(num // per_node):
         own = range(node * per_node, (node + 1) * per_node)
-        part = place / f"{jobs.PREFIX}node{node:03d}"
+        part = place / f"{job_parts.PREFIX}node{node:03d}"
         part.mkdir(parents=True)
         for rank in own:
             # The late one is there once: the last of those that were recorded.
@@ -98,9 +98,9 @@ def ranks(files: list[Path], num: int, place: Path, per_node: int = 8) -> Path:
             process = row["process"] | {"rank": rank, "world_size": num, "pid": 1000 + rank, "host": f"node{node:03d}"}
             text = json.dumps(row | {"process": process})
             (part / f"recording-{1000 + rank}.json").write_text(text)
-        about = {"schema": jobs.SCHEMA, "host": f"node{node:03d}", "world_size": num, "ranks": list(own)}
+        about = {"schema": job_parts.SCHEMA, "host": f"node{node:03d}", "world_size": num, "ranks": list(own)}
         about |= {"began": 0.0, "ended": 9.0}
-        (part / jobs.ABOUT).write_text(json.dumps(about))
+        (part / job_parts.ABOUT).write_text(json.dumps(about))
         shutil.copy(files[0].parent / "run.json", part)
     return place
 
@@ -123,13 +123,13 @@ def runs(files: list[Path], num: int, place: Path, stored: bool) -> Path:
 def _summary(folder: Path) -> str:
     from msgspec import to_builtins
 
-    from autotune.diagnose import summaries
+    from autotune.diagnose import job_summaries
     from autotune.diagnose.diagnose import load
     from autotune.report.job_summary import job_summary
 
     if not _LINES:
         _LINES.append(to_builtins(job_summary(load(str(folder), cwd=folder), folder.name, None)))
-    return json.dumps({"schema": summaries.SCHEMA, "summary": _LINES[0], "job": "", "is_part": False})
+    return json.dumps({"schema": job_summaries.SCHEMA, "summary": _LINES[0], "job": "", "is_part": False})
 
 
 _LINES: list[Any] = []

@@ -51,7 +51,7 @@ def record(report: Report, at: ProgressLine, now: float) -> bool:
 
 
 def _numbers_in_files(report: Report, root: Path, run: str) -> tuple[int, ...]:
-    """The recommendations of which every change is in the files; none where one is there in part."""
+    """The recommendations whose changes are all in the files; empty where a recommendation was written in part."""
     written = set(written_by(root, run))
     proposed = {each.number: _changes(each) for each in report.recommendations}
     begun = {number: changes for number, changes in proposed.items() if changes & written}

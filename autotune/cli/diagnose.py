@@ -17,7 +17,7 @@ from autotune.cli.output import columns, has_colour, show, verdict_last
 from autotune.cli.script_command import explain_misplaced_options
 from autotune.collect import Request, Status
 from autotune.collect.request import DEFAULT_STEPS, LEAST_WINDOW_S
-from autotune.diagnose import of_job
+from autotune.diagnose import multi_node
 from autotune.diagnose.diagnose import DiagnoseOptions, diagnose
 from autotune.diagnose.from_trace import ENDINGS, diagnose_traces
 from autotune.diagnose.outlook import OutlookRequest
@@ -152,7 +152,7 @@ def _measure(command: tuple[str, ...], asked: OutlookRequest, given: Mapping[str
         def publish(report: Report) -> None:
             live.close()
             if report.run.is_part:
-                print_stderr(f"autotune: {of_job.part_text(report)}")
+                print_stderr(f"autotune: {multi_node.part_text(report)}")
             else:
                 _print(report, given)
 

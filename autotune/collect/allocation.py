@@ -1,4 +1,4 @@
-"""Measurements on other machines: a job of the user's scheduler, in which a worker measures what it is told.
+"""Measurements on other machines: the scheduler starts a job of ours, and a worker in it measures what the tuner asks.
 
 The launch command ("sbatch --wait {script}") starts a script of ours where the scheduler wants it. The script is a
 worker (allocation_worker.py): it says what its machine is, and measures one command after another, each as on this
@@ -119,13 +119,13 @@ def check_launch(launch: str) -> None:
 class Allocation:
     """A job of the scheduler while it lasts: `with Allocation(...) as there: there.collect(...)`.
 
-    On any way out the worker is told to go, and what it measures is ended.
+    When the block ends, also by an exception, the worker gets the sign to go, which ends a measurement that still runs.
     """
 
     def __init__(
         self, launch: str, folder: Path, words: tuple[str, ...], cwd: Path, environ: Mapping[str, str]
     ) -> None:
-        """`folder` is one that the other machine sees, too; directives of a job script among `words` are the job's."""
+        """Both machines see `folder`. If `words` name a job script, our job gets its directives."""
         self._launch, self._folder, self._cwd, self._environ = launch, folder, cwd, environ
         self._directives = _directives(words, cwd)
         self._number = 0
@@ -187,7 +187,7 @@ class Allocation:
         protected: Path | None = None,
         lock: bool = True,
     ) -> Collected:
-        """Measure it there, as `collect` does here; the run folder `run` is one that both machines see.
+        """Measure `words` there, as `collect` does here. Both machines see the run folder `run`.
 
         Raises what `collect` raises there, and ScriptError where the job ends without a result.
         """

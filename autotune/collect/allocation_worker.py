@@ -31,7 +31,7 @@ class _EndedError(Exception):
 
 
 def main(folder: Path, environ: Mapping[str, str] = os.environ) -> None:
-    """Say what this machine is, then measure what is asked, in its order.
+    """Write the facts of this machine, then make the measurements that are asked for, by their numbers.
 
     The first one in the folder is the worker: the scheduler may start several (srun -n4, an array, a requeued job).
     """

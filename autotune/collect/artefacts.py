@@ -190,7 +190,7 @@ def write_patch(file: Path, text: str) -> None:
 
 
 def write_text(path: Path, text: str, *, is_private: bool = False) -> None:
-    """Replace the file `path` by one that holds `text`; a reader sees the old file or the new one, whole.
+    """Write `text` to `path` in one step: a reader sees the whole old file or the whole new file.
 
     A private file is its user's alone; any other has the umask's mode.
     """

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from autotune.collect import jobs
+from autotune.collect import job_parts
 from autotune.collect.artefacts import read_json
 from autotune.errors import UsageError
 from autotune.model import recording as wire
@@ -17,7 +17,7 @@ def load(path: Path) -> tuple[Recording, ...]:
 
     Processes that did no training (launchers) are left out when others did.
     """
-    files = jobs.recording_files(path) if path.is_dir() else [path]
+    files = job_parts.recording_files(path) if path.is_dir() else [path]
     found = [_read(file) for file in files]
     trained = [one for one in found if one.window is not None] or [one for one in found if one.models] or found
     return tuple(sorted(trained, key=lambda one: (one.process["rank"], one.process["pid"])))

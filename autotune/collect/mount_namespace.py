@@ -84,7 +84,7 @@ def main(plan_file: str, failure_file: str, words: list[str]) -> None:
 
 
 def _place() -> str:
-    """Empty where it cannot be told: the probe takes that for another place."""
+    """Empty where the system does not tell; the probe then takes the process as not isolated."""
     try:
         with open(BOOT, encoding="ascii") as file:
             boot = file.read().strip()

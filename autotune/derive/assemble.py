@@ -17,8 +17,8 @@ from autotune.derive import (
     line_facts,
     loader,
     memory,
+    mfu,
     optimizer,
-    products,
     rank_batches,
     rank_waits,
     ranks,
@@ -110,7 +110,7 @@ def subjects(recording: Recording) -> Mapping[int, str]:
 def _facts(first: recording_view.RecordingView, memory_limit_bytes: int | None) -> Iterator[Fact]:
     for subject in (step, line_facts, user_logging, calls, growth, run, lengths, optimizer, interruptions, device):
         yield from subject.facts(first)
-    yield from products.facts(first)
+    yield from mfu.facts(first)
     yield from iterator_per_batch.facts(first)
     yield from memory.facts(first, memory_limit_bytes)
     yield from what_ifs.facts(first, memory_limit_bytes)

@@ -19,18 +19,18 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 
 from autotune import collect, machine, requirements
-from autotune.collect import artefacts, jobs, lock, progress, stale_runs
+from autotune.collect import artefacts, job_parts, lock, progress, stale_runs
 from autotune.diagnose import (
     attachments,
     construction,
     disk_facts,
+    job_summaries,
     manifest,
     missing_package,
-    of_job,
+    multi_node,
     outcome,
     outlook,
     patch_diff,
-    summaries,
     write_patch,
 )
 from autotune.diagnose.build_report import build_report
@@ -128,12 +128,12 @@ def _report(
     collect.write_manifest(measured.collected, manifest.to_json(known))
     _refuse_failed(measured, known, options, cwd, environ)
     wall_s = measured.collected.wall_s
-    joined = of_job.join(measured.folder, recordings, wall_s, root=root, named=options.job, environ=environ)
+    joined = multi_node.join(measured.folder, recordings, wall_s, root=root, named=options.job, environ=environ)
     recordings, known = joined.recordings, _of_job(known, joined)
     collect.write_manifest(measured.collected, manifest.to_json(known))
     if joined.is_part:  # `apply` and `report last` mean the report on the whole job
         part = build_report(recordings, known, rules, options.price, lambda name: str(measured.folder / name))
-        summaries.save(part, measured.folder, wall_s)
+        job_summaries.save(part, measured.folder, wall_s)
         return part
     artefacts.mark_last(measured.folder, cwd)
     command = commands.StoredCommand(measured.folder.name, options.words, cwd, options.python)
@@ -144,11 +144,11 @@ def _report(
     report = replace(report, patch=write_patch.write(report, bundle, releases, target))
     report = replace(report, diff=patch_diff.stored(measured.folder))
     report = finish(report, recordings, options.asked, root)
-    summaries.save(report, measured.folder, wall_s)
+    job_summaries.save(report, measured.folder, wall_s)
     return report
 
 
-def _of_job(known: ManifestData, joined: of_job.JoinedJob) -> ManifestData:
+def _of_job(known: ManifestData, joined: multi_node.JoinedJob) -> ManifestData:
     run = known.run
     notes = (*run.notes, joined.note) if joined.note else run.notes
     num = len(joined.recordings)
@@ -173,7 +173,7 @@ def load(
     recordings = collect.load(path)
     if not recordings:
         raise UsageError("this run has no Recording: its script reached no step", where=str(path))
-    file = jobs.manifest_file(path) if path.is_dir() else None
+    file = job_parts.manifest_file(path) if path.is_dir() else None
     row = artefacts.read_json(file) if file is not None and file.exists() else {}
     known = manifest.from_json(row, recordings, path)
     if path.is_dir():  # of a job, more parts may have come
@@ -216,13 +216,13 @@ def _measure(
     stale_runs.remove_leftovers(root)
     with ExitStack() as alone:
         if options.lock and there is None:
-            job = jobs.shared_by(options.job, environ)
+            job = job_parts.shared_by(options.job, environ)
             alone.enter_context(lock.one_measurement(invoked(options.words, cwd).title, job=job))
         facts = machine.facts({}, environ=environ) if there is None else there.machine(show)
         folder = artefacts.new_run(root)
 
         def measured(collected: collect.Collected) -> Measurement:
-            collected = of_job.without_parts(collected, options.job)
+            collected = multi_node.without_parts(collected, options.job)
             interpreter = outcome.interpreter(collected, python, why)
             return Measurement(root, folder, collected, facts, *interpreter, script=command.script)
 

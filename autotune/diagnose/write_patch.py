@@ -20,9 +20,9 @@ from autotune.model.report import Report
 from autotune.model.scanned import TYPED, Bundle
 from autotune.patch.file import NAME, dumps, loads
 from autotune.patch.journal import sha256
+from autotune.patch.notebook_text import located, text
 from autotune.patch.plan import RequestedChange
 from autotune.patch.resolve import line_of, resolve
-from autotune.patch.stored import located, text
 from autotune.report.gains import basis, format_interval
 
 

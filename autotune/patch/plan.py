@@ -22,8 +22,8 @@ from autotune.patch import collator, help_text, statement, syntax_for, value_rea
 from autotune.patch.dependencies import dependencies, is_pair
 from autotune.patch.journal import sha256
 from autotune.patch.key_locations import key_of, key_to_add
+from autotune.patch.notebook_text import texts
 from autotune.patch.resolve import apply_edits, resolve, to_symbolic
-from autotune.patch.stored import texts
 
 Read = Callable[[str], bytes]
 

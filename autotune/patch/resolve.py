@@ -24,7 +24,7 @@ from autotune.patch import help_text, statement, syntax_for
 from autotune.patch.dependencies import is_pair
 from autotune.patch.journal import sha256
 from autotune.patch.key_locations import KeyLocation, key_locations, name_at
-from autotune.patch.stored import text, texts, with_splice
+from autotune.patch.notebook_text import text, texts, with_splice
 from autotune.patch.value_readers import recheck
 from autotune.syntax import edit_effect, shell_effect
 from autotune.syntax.python import Source

@@ -14,8 +14,8 @@ from pathlib import Path
 
 from msgspec.structs import replace
 
-from autotune.collect import artefacts, jobs
-from autotune.diagnose import summaries
+from autotune.collect import artefacts, job_parts
+from autotune.diagnose import job_summaries
 from autotune.diagnose.diagnose import load
 from autotune.errors import AutotuneError, UsageError
 from autotune.model.job import FoundJobs, JobSummary
@@ -83,18 +83,18 @@ def _is_walked(name: str) -> bool:
 
 def _is_run(folder: Path) -> bool:
     """Whether it is of a diagnosis, and not of a search, whose diagnosis has a run of its own."""
-    return any((folder / name).is_file() for name in (summaries.FILE, artefacts.MANIFEST)) and any(
+    return any((folder / name).is_file() for name in (job_summaries.FILE, artefacts.MANIFEST)) and any(
         True for _ in folder.glob("recording-*.json")
     )
 
 
 def _is_job(folder: Path) -> bool:
-    return any(True for _ in folder.glob(f"{jobs.PREFIX}*/{jobs.ABOUT}")) and not _is_run(folder)
+    return any(True for _ in folder.glob(f"{job_parts.PREFIX}*/{job_parts.ABOUT}")) and not _is_run(folder)
 
 
 def _line(folder: Path) -> tuple[JobSummary, str, bool]:
     """The line of a folder, the folder of its job ("" for none), and whether it is a part of that."""
-    stored = summaries.read(folder)
+    stored = job_summaries.read(folder)
     if stored is not None:
         return replace(stored.summary, run=folder.name, folder=str(folder)), stored.job, stored.is_part
     report = load(str(folder.absolute()), cwd=folder)
@@ -103,10 +103,10 @@ def _line(folder: Path) -> tuple[JobSummary, str, bool]:
 
 def _began(folder: Path) -> str | None:
     """By the name of a run folder, else by its oldest part; None for a folder of another name."""
-    parts = jobs.parts(folder) if not _is_run(folder) else ()
+    parts = job_parts.parts(folder) if not _is_run(folder) else ()
     if parts:
-        return summaries.iso(min(one.part.began for one in parts))
+        return job_summaries.iso(min(one.part.began for one in parts))
     try:
-        return time.strftime(summaries.ISO, time.strptime(folder.name[:15], "%Y%m%d-%H%M%S"))
+        return time.strftime(job_summaries.ISO, time.strptime(folder.name[:15], "%Y%m%d-%H%M%S"))
     except ValueError:
         return None

@@ -16,7 +16,7 @@ from autotune.model.patch import Edit, Patch, PatchChange
 from autotune.model.rule import Effect
 from autotune.patch.file import NAME, dumps
 from autotune.patch.journal import sha256
-from autotune.patch.stored import text
+from autotune.patch.notebook_text import text
 
 IMPORTS = "%matplotlib inline\nimport torch\nfrom torch.utils.data import DataLoader"
 LOADERS = 'WORKERS = 0\nname = "é\\t\\"x\\""\nloader = DataLoader(\n    data,  # ü\n    batch_size=8,\n)\n'

@@ -8,7 +8,7 @@ import os
 import pytest
 
 from autotune import machine
-from autotune.collect import artefacts, jobs
+from autotune.collect import artefacts, job_parts
 from autotune.errors import UsageError
 from autotune.probe.watch import folder as probe_folder
 from autotune.report import render
@@ -183,4 +183,4 @@ def test_processes_of_a_schedulers_job_share_a_folder():
     assert probe_folder.name(1, {"SLURM_JOB_ID": "12", "PMIX_NAMESPACE": "prterun-1"}) == "job-prterun-1"
     elements = [probe_folder.name(1, {"LSB_JOBID": "9", "LSB_JOBINDEX": each}) for each in "12"]
     assert elements == ["job-9-1", "job-9-2"]
-    assert tuple(jobs.SCHEDULERS.values()) == probe_folder.JOB_IDS
+    assert tuple(job_parts.SCHEDULERS.values()) == probe_folder.JOB_IDS

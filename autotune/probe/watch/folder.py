@@ -20,7 +20,7 @@ JOB_IDS = (
     ("PMIX_NAMESPACE",),
 )
 """What schedulers and mpirun tell all processes of a job that they start side by side; the first of each has to be
-there. As SCHEDULERS of collect/jobs.py: a test holds both to the same."""
+there. As SCHEDULERS of collect/job_parts.py: a test holds both to the same."""
 
 OF_A_START = "SLURM_STEP_ID"
 """Without it each command that is typed in an allocation (salloc) would be the same job."""

@@ -12,10 +12,10 @@ from collections import deque
 from functools import partial
 
 from .. import clock, device_clock, ending
+from ..lines.flop_count import FlopCount
 from ..lines.frozen import FrozenComparison
 from ..lines.line_sampler import LineSampler
 from ..lines.operations import LineOperations
-from ..lines.products import ProductCount
 from ..lines.results import ResultComparison
 from ..lines.rows import RowComparison
 from . import cacheable_items, kernels, loader_test, other_load, schedule, torch_settings
@@ -289,7 +289,7 @@ class WhatIfProbes:
         if self.current == "rows":
             return RowComparison(self._session)
         if self.current == "products":
-            return ProductCount(self._session)
+            return FlopCount(self._session)
         if self.current == "frozen":
             sampler, self._sampler = self._sampler, None  # it holds the modules alive
             return FrozenComparison(self._session, sampler.frozen() if sampler is not None else [])

@@ -14,15 +14,15 @@ import pytest
 from job_builders import rank, rank_row, run_folder
 
 from autotune.collect.load_recordings import load
-from autotune.diagnose import of_job
+from autotune.diagnose import multi_node
 from autotune.diagnose.diagnose import load as load_report
 
 SLURM = {"SLURM_JOB_ID": "7", "SLURM_STEP_ID": "0"}
 
 
-def joined(root: Path, name: str, *rows, environ=SLURM, named=None, wait_s=0.0) -> of_job.JoinedJob:
+def joined(root: Path, name: str, *rows, environ=SLURM, named=None, wait_s=0.0) -> multi_node.JoinedJob:
     run = run_folder(root, name, *rows)
-    return of_job.join(run, load(run), 10.0, root=root, named=named, environ=environ, wait_s=wait_s)
+    return multi_node.join(run, load(run), 10.0, root=root, named=named, environ=environ, wait_s=wait_s)
 
 
 def test_a_job_that_is_all_here_leaves_no_part(tmp_path: Path) -> None:
@@ -78,7 +78,7 @@ def test_a_folder_that_cannot_be_written_costs_no_measurement(tmp_path: Path) ->
 
 
 def test_all_ranks_need_no_note() -> None:
-    assert of_job.missing_note([rank(0, 2), rank(1, 2)]) == ""
+    assert multi_node.missing_note([rank(0, 2), rank(1, 2)]) == ""
 
 
 TRAIN = """

@@ -8,7 +8,7 @@ import pytest
 
 from autotune.model.evidence import Span
 from autotune.model.source import Splice
-from autotune.patch.stored import text, with_splice
+from autotune.patch.notebook_text import text, with_splice
 
 SHEET = {"cells": [{"cell_type": "code", "input": "workers = 0", "outputs": []}]}
 

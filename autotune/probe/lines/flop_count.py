@@ -29,7 +29,7 @@ MULTIPLIES = re.compile(r"attention|convolution|rnn|lstm|gru|(^|_)((b?add)?b?mm|
 MOST_NAMES = 8
 
 
-class ProductCount:
+class FlopCount:
     """It counts from the first step that begins while it is there; `table` ends it."""
 
     def __init__(self, session: ProbeSession) -> None:

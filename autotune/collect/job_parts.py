@@ -1,8 +1,8 @@
 """A job whose ranks several autotunes measure: one on each node, or one for each rank.
 
 Each of them leaves what it recorded as a part in one folder, which all nodes share: `.autotune/jobs/<id of the job>` at
-the project root, or one that the user names. The one that has rank 0 waits for the others a short time, takes their
-parts into its own run folder and reports on the whole job. `report FOLDER` reads the same parts at any time.
+the project root, or the folder that the user names. The autotune of rank 0 waits a short time for the others, takes
+their parts into its own run folder and reports on the whole job. `report FOLDER` reads the same parts at any time.
 
     <folder>/part-<host>-<run>/recording-<pid>.json ...
                               /run.json            as in the run folder that it is of
@@ -85,8 +85,7 @@ NUMBERS_OF_TASKS = ("SLURM_STEP_NUM_TASKS", "OMPI_COMM_WORLD_SIZE", "PMI_SIZE")
 
 
 def shared_by(named: Path | None, environ: Mapping[str, str]) -> str:
-    """What this autotune and those beside it on the same machine have in common, if a launcher started one for each
-    rank; "" for one that stands alone."""
+    """The id that the autotunes of one machine share, if a launcher started one for each rank; "" for a single one."""
     if named is not None:
         return str(named.resolve())
     is_one_of_several = any(environ.get(name, "") not in ("", "1") for name in NUMBERS_OF_TASKS)
@@ -164,7 +163,7 @@ def parts(place: Path, like: Part | None = None) -> tuple[PlacedPart, ...]:
 def gather(run: Path, own: PlacedPart, wait_s: float, show: Callable[[str], None]) -> tuple[PlacedPart, ...]:
     """Wait until the parts of all ranks are there, at most `wait_s`; take those of others into the folder `run`.
 
-    `show` is told what is waited for. Raises UsageError where a part cannot be copied.
+    `show` gets a line that says whose parts are missing. Raises UsageError where a part cannot be copied.
     """
     ends_at = time.monotonic() + wait_s
     is_told = False

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 from msgspec.structs import replace
 
-from autotune.collect import jobs
+from autotune.collect import job_parts
 from autotune.collect.load_recordings import load
 from autotune.errors import UsageError
 from autotune.model.evidence import RUN
@@ -43,7 +43,7 @@ def join(
     root: Path,
     named: Path | None,
     environ: Mapping[str, str],
-    wait_s: float = jobs.WAIT_S,
+    wait_s: float = job_parts.WAIT_S,
 ) -> JoinedJob:
     """Leave what was recorded for the others; with rank 0 among it, wait for theirs and take them into `run`.
 
@@ -52,13 +52,13 @@ def join(
     """
     missing = missing_ranks(recordings)
     try:
-        place = jobs.folder(root, named, recordings, environ) if missing or named is not None else None
+        place = job_parts.folder(root, named, recordings, environ) if missing or named is not None else None
         if place is None or not recordings:
             return JoinedJob(recordings, note=_alone(missing) if missing else "")
-        own = jobs.leave_part(run, place, recordings, wall_s)
+        own = job_parts.leave_part(run, place, recordings, wall_s)
         if 0 not in own.part.ranks:
             return JoinedJob(recordings, str(place), is_part=True)
-        jobs.gather(run, own, wait_s, lambda text: print_stderr(f"autotune: {text}"))
+        job_parts.gather(run, own, wait_s, lambda text: print_stderr(f"autotune: {text}"))
     except UsageError as error:
         return JoinedJob(recordings, note=f"the parts of this job could not be joined: {error}")
     return JoinedJob(load(run), str(place))
@@ -82,7 +82,7 @@ def missing_note(recordings: Sequence[Recording]) -> str:
     size = max(one.process["world_size"] for one in recordings)
     verb = "is" if len(missing) == 1 else "are"
     return (
-        f"{jobs.ranks_text(missing)} of {size} {verb} missing here: no Recording was found, nothing is known of "
+        f"{job_parts.ranks_text(missing)} of {size} {verb} missing here: no Recording was found, nothing is known of "
         "them, and the slowest may be among them"
     )
 
@@ -92,7 +92,7 @@ def part_text(report: Report) -> str:
     size = report.evidence.lookup(RUN, "run.world_size")
     recorded = sorted(set(range(size if isinstance(size, int) else 0)) - set(report.missing_ranks))
     return (
-        f"{jobs.ranks_text(recorded)} of {size} recorded; the autotune of rank 0 reports on all. "
+        f"{job_parts.ranks_text(recorded)} of {size} recorded; the autotune of rank 0 reports on all. "
         f"Or later, from any node: autotune report {shlex.quote(report.run.job)}"
     )
 
@@ -100,6 +100,6 @@ def part_text(report: Report) -> str:
 def _alone(missing: Sequence[int]) -> str:
     """How to get one report, where nothing tells which job it is."""
     return (
-        f"{jobs.ranks_text(missing)} ran elsewhere: for one report on all of them, name one folder that all "
+        f"{job_parts.ranks_text(missing)} ran elsewhere: for one report on all of them, name one folder that all "
         "nodes can write: autotune diagnose --job FOLDER ..."
     )
