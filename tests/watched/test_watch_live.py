@@ -83,6 +83,21 @@ def test_a_process_that_never_makes_a_step_leaves_nothing(run, tmp_path):
     assert not (tmp_path / ".autotune").exists()
 
 
+def test_a_script_without_an_optimizer_is_told_that_nothing_was_watched(run, tmp_path):
+    (tmp_path / "by_hand.py").write_text(
+        "import torch\n"
+        "model = torch.nn.Linear(4, 1)\n"
+        "for _ in range(30):\n"
+        "    model(torch.ones(2, 4)).sum().backward()\n"
+        "    with torch.no_grad():\n"
+        "        for one in model.parameters():\n"
+        "            one -= 0.1 * one.grad\n"
+    )
+    done = run("by_hand.py")
+    assert (done.code, done.rows) == (0, ())
+    assert done.err == "autotune: nothing was watched: no optimizer of torch made a step (docs/watch.md)\n"
+
+
 def test_a_killed_process_is_said_to_be_killed_and_a_living_one_to_run(environ, tmp_path):
     process = subprocess.Popen(
         [sys.executable, SCRIPTS / "steady.py", "--steps", "100000"],

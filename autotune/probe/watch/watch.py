@@ -271,10 +271,14 @@ class Watch:
     def finish(self, error: BaseException | None = None) -> None:
         """The process, or what was to be watched of it, ends by itself: say how it went."""
         error = _failure(error)
-        if self._is_over or os.getpid() != self._owner or not self._about:
+        if self._is_over or os.getpid() != self._owner:
             return
         self._is_over = True
         self.clock.rest()
+        if not self._about:
+            if _has_trained():
+                self._say("nothing was watched: no optimizer of torch made a step (docs/watch.md)")
+            return
         try:
             self._end_window()
             if len(self.windows) > 1:
@@ -362,6 +366,13 @@ class Watch:
 def _last_shown() -> BaseException | None:
     """The exception whose traceback was printed last: at the end of a script, or in a shell, which goes on."""
     return getattr(sys, "last_value", None)
+
+
+def _has_trained() -> bool:
+    """Whether this thread made an autograd graph: a launcher that imports torch made none."""
+    from .. import kept_graphs
+
+    return kept_graphs.sequence_number() > 0
 
 
 def _failure(error: BaseException | None) -> BaseException | None:
