@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping
 from statistics import fmean, median
 
 from autotune.derive import preparation_samples, preparation_time, training_plan
+from autotune.derive.line_facts import place_name
 from autotune.derive.loaders import LoaderSubject
 from autotune.derive.recording_view import MS, MeasuredWindow, RecordingView, S
 from autotune.derive.replays import quiet_ms, steps_ns
@@ -49,6 +50,20 @@ def facts(view: RecordingView, cpus_per_rank: float | None) -> Iterator[Fact]:
             if value is not None:
                 places = (hottest,) if hottest is not None and name in PREPARED else ()
                 yield Fact(f"loader.{name}", loader.subject, value, places)
+        if loader.is_train:
+            yield from _of_hot_line(view, loader, values.get("input_share"))
+
+
+def _of_hot_line(view: RecordingView, loader: LoaderSubject, input_share: Value | None) -> Iterator[Fact]:
+    hot = preparation_samples.hot_line(view, loader)
+    if hot is None:
+        return
+    place, function, share = hot
+    values: dict[str, Value] = {"hot_line": place_name(place.file, place.line, function), "hot_line_share": share}
+    if isinstance(input_share, float):
+        values["hot_line_step_share"] = share * input_share
+    for name, value in values.items():
+        yield Fact(f"loader.{name}", loader.subject, value, (place,))
 
 
 def _described(view: RecordingView, loader: LoaderSubject) -> dict[str, Value | None]:

@@ -36,6 +36,9 @@ DECODE = re.compile(
 )
 """Files whose functions decode. The rest of PIL changes images, at random as a rule: each epoch has to do that anew."""
 
+AUGMENTS = re.compile(r"[/\\](PIL|torchvision|albumentations|kornia|imgaug|torchaudio|audiomentations)[/\\]")
+"""Libraries that change samples, at random as a rule."""
+
 PIL_DECODES = frozenset({"open", "load", "convert"})
 """Functions of PIL/Image.py that decode."""
 
@@ -79,6 +82,25 @@ def hottest_place(view: RecordingView, loader: LoaderSubject) -> Location | None
     if sum(row["count"] for row in rows) < LEAST_SAMPLES or not counts:
         return None
     return Location(*counts.most_common(1)[0][0])
+
+
+def hot_line(view: RecordingView, loader: LoaderSubject) -> tuple[Location, str, float] | None:
+    """The user's line that takes most of the preparation, its function, and its share.
+
+    None from few samples, or without such a line. Tokenising, decoding and the work of libraries that change images at
+    random are not counted: other facts are about the first two, and an augmentation is what it is.
+    """
+    rows = [row for row in _samples(view, loader) if row["phase"] == "fetch"]
+    counts: Counter[tuple[str, int, str]] = Counter()
+    for row in rows:
+        is_known = tokenizes(row) or decodes(row) or AUGMENTS.search(row["leaf_file"])
+        if row.get("user_line") and not is_known:
+            counts[row["user_file"], row["user_line"], row.get("user_function", "")] += row["count"]
+    total = sum(row["count"] for row in rows)
+    if total < LEAST_SAMPLES or not counts:
+        return None
+    (file, line, function), count = counts.most_common(1)[0]
+    return Location(file, line), function, count / total
 
 
 def _constant_share(view: RecordingView, loader: LoaderSubject) -> float | None:

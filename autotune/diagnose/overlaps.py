@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from autotune.catalogue import facts
 from autotune.model.evidence import Evidence
 from autotune.model.finding import Finding
 from autotune.report.labels import phases
@@ -53,7 +54,8 @@ def _contains(other: Finding, one: Finding) -> bool:
 
 
 def _gains_it(other: Finding, one: Finding, evidence: Evidence) -> bool:
-    share, phase = (evidence.lookup(one.subject, name) for name in ("line.share", "line.phase"))
-    if other.gain is None or not isinstance(share, float) or phase not in phases(other.rule):
+    if other.gain is None or one.asked_share is None:
         return False
-    return other.gain.share >= LEAST_PART * share
+    phase = evidence.lookup(one.subject, "line.phase")
+    at = {phase} if phase is not None else {*facts()[one.rule.asks_about].phases}
+    return bool(at & phases(other.rule)) and other.gain.share >= LEAST_PART * one.asked_share

@@ -107,7 +107,7 @@ def _finding(rule: Rule, evidence: Evidence, subject: str) -> Finding:
     names = compile_expression(rule.when, rule.limits).names
     edited = _edited_place(rule, evidence, subject) if not changes else None
     places = () if edited is not None else _places((*names, *_of_files(rule)), evidence, subject)
-    share = evidence.lookup(subject, f"{rule.subject}.share") if rule.is_question else None
+    share = evidence.lookup(subject, rule.asks_about) if rule.is_question else None
     return Finding(
         rule=rule,
         subject=subject,

@@ -29,6 +29,7 @@ def mistakes(rule: Rule) -> Iterator[str]:
 def _claims(rule: Rule) -> Iterator[str]:
     """Mistakes of what the rule asks, says and advises."""
     yield from _expression(rule, "when", rule.when, "bool")
+    yield from _expression(rule, "asks_about", rule.asks_about, "share") if rule.asks_about else ()
     yield from _sentence(rule, "message", rule.message)
     yield from _quotes(rule) if _is_syntax(rule.when) else ()
     for number, fix in enumerate(rule.fixes, 1):

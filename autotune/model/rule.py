@@ -136,8 +136,9 @@ class Rule(Struct, frozen=True):
     file: str
     cause: str = ""
     """Findings of one subject whose rules name the same cause are one recommendation."""
-    is_question: bool = False
-    """It asks about a place that no rule has an answer for; what it finds is no claim."""
+    asks_about: str = ""
+    """Of a question: the fact that says what part of the step it asks about. It asks about a place that no rule has an
+    answer for; what it finds is no claim."""
     yields_to: tuple[str, ...] = ()
     """Rules by id: where one of them has a finding, this one's comes after it unless it gains several times as much. It
     tunes the step to work that they may end."""
@@ -153,6 +154,10 @@ class Rule(Struct, frozen=True):
     """Of a static part: the setting whose place a finding without a change has."""
     useless: tuple[Remark, ...] = ()
     """What would not help where the rule passed: the first whose condition is true."""
+
+    @property
+    def is_question(self) -> bool:
+        return bool(self.asks_about)
 
     def as_static(self) -> Rule:
         """The rule of its [static] part, with those of its examples; the rule itself where it has none."""

@@ -97,3 +97,31 @@ def test_the_parts_of_preparing_a_batch_are_no_more_than_all_of_it(decoding):
     parts = [facts[f"loader.{name}"] for name in ("tokenize_share", "decode_share", "other_constant_share")]
     assert sum(parts) == pytest.approx(max(0.6, decoding / 40))
     assert facts["loader.repeated_share"] == pytest.approx(sum(parts))
+
+
+def at(line, leaf_file="/home/me/train.py", count=30):
+    return Sample("fetch", leaf_file, "leaf", "/home/me/train.py", line, "draw", count)
+
+
+def test_the_line_that_takes_most_of_preparing_a_batch():
+    facts = facts_of("loader#train", script=steps(3), samples=(at(34, count=30), at(40, count=10)))
+    assert (facts["loader.hot_line"], facts["loader.hot_line_share"]) == ("draw (train.py:34)", 0.75)
+    assert facts["loader.hot_line_step_share"] == pytest.approx(0.75 * facts["loader.input_share"])
+
+
+@pytest.mark.parametrize(
+    "leaf_file",
+    [
+        f"{LIBRARIES}/torchvision/transforms/functional.py",
+        f"{LIBRARIES}/PIL/Image.py",
+        f"{LIBRARIES}/tiktoken/core.py",
+        "/usr/lib/python3.11/json/decoder.py",
+    ],
+)
+def test_a_line_of_a_library_that_augments_tokenises_or_decodes_is_not_it(leaf_file):
+    facts = facts_of("loader#train", script=steps(3), samples=(at(34, leaf_file), at(40, count=10)))
+    assert (facts["loader.hot_line"], facts["loader.hot_line_share"]) == ("draw (train.py:40)", 0.25)
+
+
+def test_from_few_samples_no_line_is_named():
+    assert "loader.hot_line" not in facts_of("loader#train", script=steps(3), samples=(at(34, count=19),))

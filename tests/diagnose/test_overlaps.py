@@ -16,11 +16,11 @@ def finding(rule, subject, location=LINE, gain=None):
     return Finding(RULES[rule], subject, "", (), location=location, gain=made)
 
 
-def evidence(inside="", phase="forward", share=0.4):
-    return Evidence({"line#1": {"line.inside": inside, "line.phase": phase, "line.share": share}})
+def evidence(inside="", phase="forward"):
+    return Evidence({"line#1": {"line.inside": inside, "line.phase": phase, "line.share": 0.4}})
 
 
-QUESTION = finding("HS001", "line#1")
+QUESTION = replace(finding("HS001", "line#1"), asked_share=0.4)
 
 
 def kept(*others, **facts):
@@ -48,6 +48,14 @@ def test_a_change_that_gains_most_of_the_line_answers_the_question():
     assert not kept(finding("LN001", "result#1", None, gain=0.25))
     assert kept(finding("LN001", "result#1", None, gain=0.19))
     assert kept(finding("LN001", "result#1", None, gain=0.3), phase="backward")
+
+
+def test_a_question_about_the_preparation_is_answered_by_workers_that_gain_half_of_it():
+    asked = replace(finding("HS002", "loader#train"), asked_share=0.4)
+    for gain, is_asked in ((0.19, True), (0.21, False)):
+        workers = finding("DL001", "loader#train", Location("/home/me/train.py", 90), gain=gain)
+        findings, _ = without_overlaps([asked, workers], Evidence())
+        assert (asked in findings) == is_asked
 
 
 def test_of_loops_in_each_other_the_outer_one_is_named():

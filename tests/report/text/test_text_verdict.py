@@ -61,7 +61,7 @@ def test_where_nothing_fires_the_most_expensive_line_is_named() -> None:
 
 
 def test_a_question_alone_is_said_first_and_is_no_recommendation() -> None:
-    asked = finding(replace(rule("HS001", "line-worth-a-look"), is_question=True), "30 % is spent in f (a.py:3)")
+    asked = finding(replace(rule("HS001", "line-worth-a-look"), asks_about="line.share"), "30 % is spent in f (a.py:3)")
     made = report(recommendation(1, asked), run=run(), step=step(forward=10.0))
     text = said(made)
     assert text.startswith("No rule fired, but one line is worth a look: 30 % is spent in f (a.py:3).")
@@ -69,7 +69,7 @@ def test_a_question_alone_is_said_first_and_is_no_recommendation() -> None:
 
 
 def test_beside_a_claim_the_claim_is_first() -> None:
-    asked = finding(replace(rule("HS001", "line-worth-a-look"), is_question=True), "q")
+    asked = finding(replace(rule("HS001", "line-worth-a-look"), asks_about="line.share"), "q")
     found = finding(rule("CP004", "loop-optimizer"), "m")
     made = report(recommendation(1, asked), recommendation(2, found), run=run(), step=step(forward=10.0))
     assert said(made).endswith("First: loop optimizer (CP004).")
