@@ -22,8 +22,11 @@ MEMORY_EVERY_NS = 20_000_000
 """Memory is read no more often: that takes up to 50 us."""
 
 NO_OPTIMIZER_S = 10
-"""Backwards alone are counted as steps for so long: an optimizer may still be made, after weights were initialised or
-importances were computed by gradients."""
+"""Of work. Backwards alone are counted as steps for so long: an optimizer may still be made, after weights were
+initialised or importances were computed by gradients."""
+
+MOST_SLOWDOWN = 3
+"""By other processes: a thread that waits for a device works, too, and its CPU time does not tell."""
 
 COUNTERS = ("cpu_ns", "process_cpu_ns", "queued_ns")
 
@@ -190,13 +193,21 @@ class StepWindow:
             return steps >= wanted
         # Ranks must end at the same step, whatever their clocks say: the others would wait for one that ended.
         is_alone = self._session.world_size() == 1
-        least_s = max(self._request["min_s"], NO_OPTIMIZER_S if self.steps_by == "backward" else 0)
-        long_enough = moment - start >= least_s * 1e9 or not is_alone
+        long_enough = not is_alone or (
+            moment - start >= self._request["min_s"] * 1e9
+            and (self.steps_by != "backward" or self._worked_s(moment, start) >= NO_OPTIMIZER_S)
+        )
         many_enough = steps >= self._request["default_steps"]
         are_steps = self.steps_by != "backward" or long_enough
         return (steps >= MOST_STEPS and are_steps) or (
             many_enough and long_enough and self._is_whole(moment, start, steps, is_alone)
         )
+
+    def _worked_s(self, moment: int, start: int) -> float:
+        """Seconds of work since `start`: on a busy machine what a script does before its training takes longer."""
+        assert self.warmup is not None
+        cpu_ns = self.step_cpus[-1] - self.step_cpus[self.warmup - 1]
+        return float(max(cpu_ns, (moment - start) / MOST_SLOWDOWN) / 1e9)
 
     def _is_whole(self, moment: int, start: int, steps: int, is_alone: bool) -> bool:
         """Whether it has as many steps as it shall divide by; epochs whose ends do not come are not waited for."""

@@ -305,6 +305,18 @@ def test_an_optimizer_is_waited_for_unless_a_number_of_steps_was_asked_for(count
     assert asked or clock.ns >= windows.NO_OPTIMIZER_S * S
 
 
+@pytest.mark.parametrize(("part", "seconds"), [(1.0, 10), (0.5, 20), (0.1, 30)])
+def test_on_a_busy_machine_it_is_waited_for_longer(counted, clock, monkeypatch, part, seconds):
+    """`part`: of a CPU, what the training thread gets."""
+    monkeypatch.setattr(windows.clock, "thread_cpu", lambda: int(part * clock.ns))
+    run = counted()
+    while not run.window.is_over:
+        clock.ns += S // 10
+        run.window.on_backward(has_optimizer=False)
+    start, end = run.window.span()
+    assert (end - start) / S == pytest.approx(seconds, abs=3.2)
+
+
 @pytest.mark.parametrize(
     ("compiled_at", "begins"),
     [
