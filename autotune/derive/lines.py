@@ -17,7 +17,7 @@ from msgspec import Struct
 from autotune.derive.recording_view import MS, MeasuredWindow, RecordingView
 from autotune.derive.timeline import PHASE_OF
 from autotune.model.recording_sections import LineOperations, ModuleName, RecordedOperations, SampledLines
-from autotune.model.report import Caller, HotLine, HotModule, LineTable
+from autotune.model.report import Caller, HotLine, HotModule, LineTable, RepeatedCall
 
 ENOUGH = 30
 """Fine samples of a phase; with fewer, those of the window count too."""
@@ -28,6 +28,12 @@ TABLE_GRADIENT = "aten::embedding_dense_backward"
 """Kept beside those that take most: it tells what clearing and adding are done for."""
 
 MOST_CALLERS = 3
+SEVERAL = 1.5
+"""Runs for one micro-batch."""
+
+MOST_OF = 0.5
+"""Of a line's time: the part that lines lead to which run several times."""
+
 BACKWARD = "backward"
 KEPT = "kept"
 """The probe's own batches, where an epoch of the script's had ended."""
@@ -85,6 +91,8 @@ class LineCosts(Struct, frozen=True):
     statement: Statements
     recorded: RecordedOperations | None
     traced: Mapping[Place, Traced]
+    micro_batches: float
+    """Batches of a step, 1 at least."""
 
     def share(self, ms: float) -> float:
         return ms / self.window.mean_ms
@@ -98,7 +106,8 @@ def line_costs(view: RecordingView) -> LineCosts | None:
     charged = tuple(_charged(list(_costs(view, view.window)), view, statement))
     recorded = _recorded(view)
     traced = _traced(recorded, statement) if recorded else {}
-    return LineCosts(view.window, charged, statement, recorded, traced) if charged else None
+    micro_batches = max(1.0, len(view.train_fetches()) / view.window.steps)
+    return LineCosts(view.window, charged, statement, recorded, traced, micro_batches) if charged else None
 
 
 def table(view: RecordingView) -> LineTable | None:
@@ -237,15 +246,12 @@ def hot_lines(found: LineCosts) -> tuple[HotLine, ...]:
     for cost in found.costs:
         if cost.seen.frames:
             by_place[found.statement.place(cost.seen.frames[-1])].append(cost)
-    lines = [
-        _line(place, own, found.window, found.statement, found.traced.get(place)) for place, own in by_place.items()
-    ]
+    lines = [_line(place, own, found) for place, own in by_place.items()]
     return tuple(sorted(lines, key=lambda line: -line.share))
 
 
-def _line(
-    place: Place, costs: Sequence[Cost], window: MeasuredWindow, statement: Statements, traced: Traced | None
-) -> HotLine:
+def _line(place: Place, costs: Sequence[Cost], found: LineCosts) -> HotLine:
+    statement, traced = found.statement, found.traced.get(place)
     phases, callees, functions, modules = (_totals() for _ in range(4))
     calls: defaultdict[Place, float] = defaultdict(float)
     backward_ms = 0.0
@@ -269,12 +275,13 @@ def _line(
         line=place[1],
         end_line=statement.last(place),
         function=_most(functions)[0][0],
-        share=(own_ms + backward_ms) / window.mean_ms,
+        share=found.share(own_ms + backward_ms),
         phase_ms=dict(_most(phases)),
         backward_ms=backward_ms,
         callee=callee if ms >= own_ms / 2 else "",
         modules=tuple(name for name, _ in _most(modules)[:3] if name),
         callers=_callers(calls, own_ms),
+        repeated_by=_repeated_by(place, [cost for cost in costs if cost.seen.count], found),
         **seen,
     )
 
@@ -288,6 +295,29 @@ def _caller(frames: Sequence[Frame], statement: Statements) -> Place:
 def _callers(calls: Mapping[Place, float], own_ms: float) -> tuple[Caller, ...]:
     ranked = sorted(calls.items(), key=lambda item: -item[1])[:MOST_CALLERS]
     return tuple(Caller(*place, ms / own_ms) for place, ms in ranked if place != NOWHERE and own_ms)
+
+
+def _repeated_by(place: Place, costs: Sequence[Cost], found: LineCosts) -> RepeatedCall | None:
+    """The outermost line that leads to `costs` and runs several times for a micro-batch; None where few come by one."""
+    spent: defaultdict[tuple[Place, float], float] = defaultdict(float)
+    for cost in costs:
+        repeated = (each for each in _run_counts(cost.seen.frames, found) if each[1] >= SEVERAL * found.micro_batches)
+        spent[next(repeated, (NOWHERE, 1.0))] += cost.ms
+    all_ms, once_ms = sum(spent.values()), spent.pop((NOWHERE, 1.0), 0.0)
+    most, often = max(spent, key=lambda call: spent[call], default=(NOWHERE, 1.0))
+    if most in (NOWHERE, place) or all_ms - once_ms < MOST_OF * all_ms:
+        return None
+    return RepeatedCall(*most, often)
+
+
+def _run_counts(frames: Sequence[Frame], found: LineCosts) -> Iterator[tuple[Place, float]]:
+    """The lines of a stack, the outermost first, and how often each runs in a step."""
+    for frame in frames:
+        place = found.statement.place(frame)
+        traced = found.traced.get(place)
+        often = None if traced is None else traced.inner_runs if _is_inner(frame[2]) else traced.runs
+        if often:
+            yield place, often
 
 
 def _totals() -> defaultdict[str, float]:

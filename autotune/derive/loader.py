@@ -12,7 +12,6 @@ from autotune.derive.line_facts import place_name
 from autotune.derive.loaders import LoaderSubject
 from autotune.derive.recording_view import MS, MeasuredWindow, RecordingView, S
 from autotune.derive.replays import quiet_ms, steps_ns
-from autotune.derive.step import train_fetches
 from autotune.derive.summary_statistics import median_interval
 from autotune.model.evidence import Fact, Value
 from autotune.model.recording import WhatIf
@@ -98,7 +97,7 @@ def _waits(view: RecordingView, loader: LoaderSubject) -> dict[str, Value | None
     if not came:
         return {}
     waited = sum(own_ns for rows in own.values() for _, own_ns in rows)
-    num_batches = len(train_fetches(view)) if loader.is_train else len(came)
+    num_batches = len(view.train_fetches()) if loader.is_train else len(came)
     wait_share = waited / view.window.wall_ns
     return {
         "wait_ms": sum(came) / len(came) / MS,

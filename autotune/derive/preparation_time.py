@@ -6,7 +6,6 @@ from statistics import fmean
 
 from autotune.derive.loaders import LoaderSubject
 from autotune.derive.recording_view import MS, RecordingView
-from autotune.derive.step import train_fetches
 from autotune.model.recording import Fetch
 
 
@@ -35,4 +34,4 @@ def worker_cpu_ms(view: RecordingView, loader: LoaderSubject) -> float | None:
 def _per_step(spans_ns: list[int], view: RecordingView) -> float | None:
     if not spans_ns or view.window is None:
         return None
-    return fmean(spans_ns) / MS * len(train_fetches(view)) / view.window.steps
+    return fmean(spans_ns) / MS * len(view.train_fetches()) / view.window.steps

@@ -12,7 +12,7 @@ from statistics import fmean
 
 from autotune.derive.rank_waits import RankWaits, rank_of
 from autotune.derive.recording_view import MS, RecordingView
-from autotune.derive.step import compute_ms, train_batches, train_fetches
+from autotune.derive.step import compute_ms, train_batches
 from autotune.model.evidence import RUN, Fact
 
 LEAST_STEPS = 8
@@ -66,7 +66,7 @@ def _sizes(view: RecordingView) -> BySteps:
     looked at.
     """
     batches = train_batches(view)
-    fetched = Counter(view.steps_before(at) for at in train_fetches(view))
+    fetched = Counter(view.steps_before(at) for at in view.train_fetches())
     looked = Counter(view.steps_before(batch.at_ns) for batch in batches)
     has_tokens = all(batch.tokens is not None for batch in batches)
     found: Counter[int] = Counter()

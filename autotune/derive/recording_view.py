@@ -85,6 +85,17 @@ class RecordingView(Struct, frozen=True):
                 if node.event.kind == kind and self.window.holds(node.start_ns):
                     yield node, own_ns
 
+    def train_fetches(self) -> list[int]:
+        """When each training batch of the window was asked for; fetches inside evaluations are not training."""
+        loader = self.train
+        if loader is None:
+            return []
+        return [
+            node.start_ns
+            for node, _ in self.in_window("fetch")
+            if node.event.ref in loader.iterated and node.event.flag and not self.is_evaluation(node.start_ns)
+        ]
+
     def is_evaluation(self, at_ns: int) -> bool:
         return any(span.start_ns <= at_ns < span.end_ns for span in self.evaluations)
 

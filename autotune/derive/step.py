@@ -123,20 +123,8 @@ def train_batches(view: RecordingView) -> list[Batch]:
     return [batch for batch in view.recording.batches if batch.loader in ids]
 
 
-def train_fetches(view: RecordingView) -> list[int]:
-    """When each training batch of the window was asked for; fetches inside evaluations are not training."""
-    loader = view.train
-    if loader is None:
-        return []
-    return [
-        node.start_ns
-        for node, _ in view.in_window("fetch")
-        if node.event.ref in loader.iterated and node.event.flag and not view.is_evaluation(node.start_ns)
-    ]
-
-
 def _batches_per_s(view: RecordingView) -> float | None:
-    fetched = len(train_fetches(view))
+    fetched = len(view.train_fetches())
     return fetched / (view.window.wall_ns / S) if view.window and fetched else None
 
 

@@ -9,7 +9,7 @@ from msgspec import Struct
 from autotune.catalogue import frameworks
 from autotune.catalogue.frameworks import IntervalKind
 from autotune.derive.recording_view import RecordingView
-from autotune.derive.step import train_batches, train_fetches
+from autotune.derive.step import train_batches
 from autotune.derive.summary_statistics import most_common
 from autotune.model.evidence import Location, Value
 from autotune.model.recording import Json, Recording
@@ -93,7 +93,7 @@ def _positive(told: Value | None) -> int | None:
 
 
 def _micro_batch_starts(view: RecordingView) -> list[int]:
-    fetched = train_fetches(view)
+    fetched = view.train_fetches()
     if fetched or len(view.recording.optimizers) > 1:
         return fetched
     return [node.start_ns for node, _ in view.in_window("backward") if node.outermost and not node.inside("optimizer")]

@@ -11,7 +11,7 @@ from autotune.derive.kernels import busy
 from autotune.derive.lengths import all_lengths
 from autotune.derive.loader import loader_test_ms
 from autotune.derive.recording_view import MS, RecordingView
-from autotune.derive.step import train_batches, train_fetches
+from autotune.derive.step import train_batches
 from autotune.derive.timeline import EventNode, moved, nest, segments
 from autotune.model.recording import Json
 from autotune.model.window_detail import Lane, LaneSpan, LengthBin, Lengths, Timeline, WindowDetail, WorkerCount
@@ -74,7 +74,7 @@ def lengths(view: RecordingView) -> Lengths | None:
 
 def _batches_per_step(view: RecordingView) -> float:
     """Of training batches; 0 where none was fetched."""
-    return len(train_fetches(view)) / view.window.steps if view.window is not None else 0.0
+    return len(view.train_fetches()) / view.window.steps if view.window is not None else 0.0
 
 
 def _usual_edges(view: RecordingView) -> list[int]:

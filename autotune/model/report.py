@@ -72,6 +72,14 @@ class Caller(Struct, frozen=True):
     share: float
 
 
+class RepeatedCall(Struct, frozen=True):
+    """A line of the user's that leads to a costly one, and runs `runs` times in a step where others run once."""
+
+    file: str
+    line: int
+    runs: float
+
+
 LEAST_HOT = 0.1
 """Of a step: a line that costs less is not what to look at."""
 
@@ -126,6 +134,9 @@ class HotLine(Struct, frozen=True, kw_only=True):
     callers: tuple[Caller, ...] = ()
     """The user's lines that its function is called from, that with the most of its time first; without the backward
     pass."""
+
+    repeated_by: RepeatedCall | None = None
+    """The outermost line that leads to it several times in a step; None where none does, or most of it is elsewhere."""
 
     @property
     def calls_backward(self) -> bool:

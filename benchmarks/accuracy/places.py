@@ -82,7 +82,9 @@ def judge(case: Case, labels: Labels, said: measuring.Json) -> Judged:
         alarms = tuple(dict.fromkeys(one["rule"] for one in findings)) if "findings" in said else None
         return Judged(case, None, None, None, alarms, words(findings, hottest))
     first = findings[0] if findings else hottest
-    is_first = bool(first) and hits(case, first)
+    # Of the hottest line the verdict says what leads to it, where that is one line that runs several times.
+    led = None if findings or not hottest else hottest.get("repeated_by")
+    is_first = any(bool(one) and hits(case, one) for one in (first, led))
     is_anywhere = is_first or any(hits(case, one) for one in [*findings, *said.get("lines", ())[:NUM_LINES]])
     return Judged(case, share(case), is_first, is_anywhere, None, words(findings, hottest))
 

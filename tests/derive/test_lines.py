@@ -65,8 +65,8 @@ def lines(samples=(), operations=(), runs=(), backward_ms=0, statements=(), loop
     return found
 
 
-def table(found=None, **fields):
-    step = derive([recording(script=steps(4), lines=found, **fields)]).step
+def table(found=None, micros=1, **fields):
+    step = derive([recording(script=steps(4, micros), lines=found, **fields)]).step
     assert step is not None
     return step.lines
 
@@ -423,6 +423,42 @@ def test_the_lines_that_a_function_is_called_from():
 def test_the_top_level_of_a_script_is_no_caller():
     found = by_line(table(lines([seen("forward", (1, "<module>", 1), 6, count=300)])))
     assert found[6].callers == ()
+
+
+def led_by(samples, runs):
+    found = by_line(table(lines(samples, [operation(42, 1)], runs)))[42].repeated_by
+    return None if found is None else (found.line, found.runs)
+
+
+TOP, STEP, TIMES, STAGES = (1, "<module>", 1), 9, 75, 48
+
+
+def test_the_outermost_line_that_leads_to_a_costly_one_several_times():
+    """An integration from time 0 for each of four times: 10 steps each, of 4 stages."""
+    samples = [seen("forward", TOP, STEP, TIMES, STAGES, 42)]
+    assert led_by(samples, [(STEP, 1), (TIMES, 4), (STAGES, 40), (42, 160)]) == (TIMES, 4)
+
+
+def test_a_line_that_runs_once_for_each_micro_batch_repeats_nothing():
+    samples = [seen("forward", TOP, STEP, TIMES, 42)]
+    found = lines(samples, [operation(42, 1)], [(STEP, 4), (TIMES, 4), (42, 16)])
+    leads = {fetches: by_line(table(found, micros=fetches))[42].repeated_by for fetches in (1, 4)}
+    assert leads[1].line == STEP
+    assert leads[4] is None
+
+
+def test_of_several_lines_that_lead_to_it_the_one_with_most():
+    samples = [
+        seen("forward", TOP, 80, 42, count=50),
+        seen("forward", TOP, 81, 42, count=40),
+        seen("forward", TOP, 90, 42, count=10),
+    ]
+    assert led_by(samples, [(80, 5), (81, 5), (90, 1), (42, 11)]) == (80, 5)
+
+
+def test_a_line_most_of_which_is_reached_once_is_led_to_by_none():
+    samples = [seen("forward", TOP, STEP, 80, 42, count=49), seen("forward", TOP, STEP, 90, 42, count=51)]
+    assert led_by(samples, [(STEP, 1), (80, 5), (90, 1), (42, 6)]) is None
 
 
 def test_without_frozen_modules_nothing_can_be_kept():

@@ -124,7 +124,9 @@ def _verdict(report: Report) -> doc.Bound | None:
     first = next(claims, None)
     line = report.step.lines.hottest if report.step.lines is not None else None
     hottest: doc.HottestLine | None = (
-        {"file": line.file, "line": line.line, "share": line.share} if line is not None else None
+        {"file": line.file, "line": line.line, "share": line.share, "repeated_by": _repeated(line)}
+        if line is not None
+        else None
     )
     return {"bound": name, "share": share, "first": first, "hottest": hottest}
 
@@ -168,7 +170,13 @@ def _line(line: HotLine) -> doc.HotLine:
         "callee": line.callee or None,
         "modules": list(line.modules),
         "callers": [{"file": one.file, "line": one.line, "share": one.share} for one in line.callers],
+        "repeated_by": _repeated(line),
     }
+
+
+def _repeated(line: HotLine) -> doc.RepeatedCall | None:
+    by = line.repeated_by
+    return None if by is None else {"file": by.file, "line": by.line, "runs": by.runs}
 
 
 def _module(module: HotModule) -> doc.HotModule:

@@ -80,12 +80,21 @@ class SettingValue(TypedDict):
     trusted: bool
 
 
+class RepeatedCall(TypedDict):
+    """The outermost line of the user's that leads to a costly one several times in a step."""
+
+    file: str
+    line: int
+    runs: float | None
+
+
 class HottestLine(TypedDict):
     """The line of the user's that costs most of a step."""
 
     file: str
     line: int
     share: float | None
+    repeated_by: RepeatedCall | None
 
 
 class Bound(TypedDict):
@@ -206,6 +215,8 @@ class HotLine(TypedDict):
 
     callers: list[Caller]
     """The user's lines that its function is called from, that with the most of its time first."""
+
+    repeated_by: RepeatedCall | None
 
 
 class HotModule(TypedDict):

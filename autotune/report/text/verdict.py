@@ -10,7 +10,7 @@ from autotune.report.labels import path, words
 from autotune.report.text import data_wait_reason
 from autotune.report.text.hot_lines import line_place
 from autotune.report.text.layout import StyledLine, wrap
-from autotune.report.units import percent
+from autotune.report.units import number, percent
 
 _SENTENCES = {
     "data_wait": "Input-bound: {share} of each step is spent waiting for data.",
@@ -94,7 +94,9 @@ def _hottest(report: Report) -> str:
     line = table.hottest if table is not None else None
     if line is None:
         return ""
-    return f"The most expensive line, {line_place(line, report)}, takes {percent(line.share)} of each step."
+    by = line.repeated_by
+    led = f"; {path(by.file, report.run.folder)}:{by.line} leads to it {number(by.runs)} times" if by else ""
+    return f"The most expensive line, {line_place(line, report)}, takes {percent(line.share)} of each step{led}."
 
 
 def _compute(step: Step) -> str:

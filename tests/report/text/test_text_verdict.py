@@ -4,7 +4,7 @@ import pytest
 from msgspec.structs import replace
 from report_builders import evidence, finding, gain, passed, recommendation, report, rule, run, skipped, step
 
-from autotune.model.report import Frame, HotLine, LineTable, Report, Step
+from autotune.model.report import Frame, HotLine, LineTable, RepeatedCall, Report, Step
 from autotune.report.text import verdict
 
 
@@ -58,6 +58,14 @@ def test_where_nothing_fires_the_most_expensive_line_is_named() -> None:
     table = LineTable(lines=(line,), modules=(), known_share=1.0, ops=None, op_us=None)
     made = report(run=run(), step=replace(step(forward=10.0), lines=table), passed=passed("DL001"))
     assert said(made).endswith("The most expensive line, train.py:58 (forward), takes 62 % of each step.")
+
+
+def test_and_the_line_that_leads_to_it_several_times() -> None:
+    by = RepeatedCall("/p/model.py", 75, 4.0)
+    line = HotLine(file="model.py", line=42, end_line=42, function="f", share=0.62, phase_ms={}, repeated_by=by)
+    table = LineTable(lines=(line,), modules=(), known_share=1.0, ops=None, op_us=None)
+    made = report(run=run(), step=replace(step(forward=10.0), lines=table), passed=passed("DL001"))
+    assert said(made).endswith("takes 62 % of each step; /p/model.py:75 leads to it 4 times.")
 
 
 def test_a_question_alone_is_said_first_and_is_no_recommendation() -> None:
