@@ -68,6 +68,7 @@ def derive(
         *loader.facts(first, cpus_per_rank),
         *startup.facts([view.recording for view in views], cpus_per_rank),
         *ranks.facts(first, late, len(missing)),
+        *ranks.averaging_facts(first, mine),
         *rank_batches.facts([first, *views[1:]], waits, len(missing)),
         *collectives.facts(first, mine),
     )
