@@ -7,7 +7,7 @@ A span never holds a backward, so each is looked for between two of them. What c
   scripts that never call eval().
 With gradients enabled it is an evaluation only on batches of a loader of its own. A teacher, a reference
 model or a generator under no_grad inside a training step is none of these, whichever loader its batches come
-from, nor is a model that trains in eval mode, nor what nearly every step does with its own batch.
+from, nor is a model that trains in eval mode, nor what nearly every step does with its own batch, or without a loader.
 """
 
 from __future__ import annotations
@@ -48,6 +48,10 @@ class _Refs(Struct, frozen=True):
     other: frozenset[int]
     models: frozenset[int]
 
+    @property
+    def has_loaders(self) -> bool:
+        return bool(self.train or self.other)
+
 
 def find(nodes: Sequence[EventNode], loaders: Sequence[LoaderSubject], end_ns: int) -> tuple[EvaluationSpan, ...]:
     """All spans, disjoint and in order; `end_ns` is the end of what was recorded."""
@@ -61,14 +65,19 @@ def find(nodes: Sequence[EventNode], loaders: Sequence[LoaderSubject], end_ns: i
     between = [(gap, span) for gap in gaps for span in (*_bracketed(gap, refs), *_own_loader(gap, refs))]
     inside = {gap.end_ns for gap, span in between if _in_step(gap, span, refs)}
     # Steps on no loader's batch, as of a pre-training by hand before this one, do not count against a habit.
-    steps = sum(not gap.is_last and _batch(gap, refs) is not None for gap in gaps)
+    steps = sum(not gap.is_last and (not refs.has_loaders or _batch(gap, refs) is not None) for gap in gaps)
     is_habit = len(inside) >= max(FEWEST_STEPS, USUAL * steps)
     found += [span for gap, span in between if not (is_habit and _in_step(gap, span, refs))]
     return _merge(found)
 
 
 def _in_step(gap: _Gap, span: EvaluationSpan, refs: _Refs) -> bool:
-    """Whether it lies between a training batch and the backward on it: then nothing else was fetched for it."""
+    """Whether it lies between a training batch and the backward on it: then nothing else was fetched for it.
+
+    Without any loader every span between two backwards may be a part of the step, as a rollout is.
+    """
+    if not refs.has_loaders:
+        return not gap.is_last
     batch = _batch(gap, refs)
     return batch is not None and batch.end_ns <= span.start_ns
 

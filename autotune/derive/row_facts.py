@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from autotune.derive.lines import Cost, Frame, LineCosts, Place, collapsed
 from autotune.derive.recording_view import RecordingView
@@ -19,12 +19,14 @@ REPEATS = (("repeat", "tile"), ("expand", "index"))
 
 
 def facts(view: RecordingView, found: LineCosts) -> Iterator[Fact]:
-    """Facts `discarded.*` and `repeated.*`; nothing where rows were not compared."""
+    """Facts `discarded.*`, `repeated.*` and `repeated_in_dropout.*`; nothing where rows were not compared."""
     compared = view.recording.lines.get("rows") if view.recording.lines else None
     if compared is None:
         return
     yield from _discarded(compared["rows"], found)
-    yield from _repeated(compared["rows"], found)
+    yield from _repeated("repeated", {row["name"]: row["repeated"] for row in compared["rows"]}, found)
+    in_dropout = {row["name"]: row["repeated_in_dropout"] for row in compared["rows"] if "repeated_in_dropout" in row}
+    yield from _repeated("repeated_in_dropout", in_dropout, found)
 
 
 def _discarded(rows: Sequence[ModuleRows], found: LineCosts) -> Iterator[Fact]:
@@ -44,21 +46,21 @@ def _discarded(rows: Sequence[ModuleRows], found: LineCosts) -> Iterator[Fact]:
         yield Fact("discarded.row_share", RUN, max(unused for unused, _, _ in shares))
 
 
-def _repeated(rows: Sequence[ModuleRows], found: LineCosts) -> Iterator[Fact]:
-    """The module whose repetitions cost most."""
-    shares = {row["name"]: row["repeated"] for row in rows if row["repeated"] is not None}
+def _repeated(fact: str, parts: Mapping[str, float | None], found: LineCosts) -> Iterator[Fact]:
+    """The module whose repetitions cost most; `parts` are the shares of each module's rows that are repetitions."""
+    shares = {name: part for name, part in parts.items() if part is not None}
     if not shares:
         return
     saved = {name: part * found.share(sum(cost.ms for cost in inside(name, found))) for name, part in shares.items()}
     name = max(saved, key=lambda name: saved[name])
     if not saved[name]:
-        yield Fact("repeated.share", RUN, 0.0)
+        yield Fact(f"{fact}.share", RUN, 0.0)
         return
     costs = inside(name, found)
     place = _place(costs, found, REPEATS, is_line=True) or calling_line(costs, found)
-    yield Fact("repeated.share", RUN, saved[name], (Location(*place),) if place else ())
-    yield Fact("repeated.module", RUN, collapsed(name))
-    yield Fact("repeated.row_share", RUN, shares[name])
+    yield Fact(f"{fact}.share", RUN, saved[name], (Location(*place),) if place else ())
+    yield Fact(f"{fact}.module", RUN, collapsed(name))
+    yield Fact(f"{fact}.row_share", RUN, shares[name])
 
 
 def inside(name: str, found: LineCosts) -> list[Cost]:

@@ -494,6 +494,10 @@ class ModuleRows(TypedDict):
     """The share of the rows of its inputs that are repetitions, where its outputs repeat as often; else 0. None where
     rows were not compared."""
 
+    repeated_in_dropout: NotRequired[float | None]
+    """The same where its outputs repeat as often without dropout alone, and each row comes three times at least. None
+    where that was not tried; absent from older Recordings."""
+
 
 class ComparedRows(TypedDict):
     """Rows that modules computed in several steps."""

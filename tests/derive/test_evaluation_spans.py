@@ -257,6 +257,27 @@ def test_a_pre_training_without_a_loader_does_not_count_against_what_each_step_d
     assert found(repeated(*[by_hand] * 5, *[with_the_teacher] * 5)) == []
 
 
+def rollout(script: Script) -> None:
+    """What a policy generates in eval mode, and the step on it; no loader."""
+    script.mode(False)
+    script.forward(5, NO_GRAD)
+    script.mode(True)
+    script.forward(20)
+    script.run("backward", 30)
+    script.update()
+
+
+def by_hand(script: Script) -> None:
+    script.forward(20)
+    script.run("backward", 30)
+    script.update()
+
+
+def test_a_rollout_in_every_step_without_a_loader_is_no_evaluation():
+    assert found(repeated(*[rollout] * 5), loaders=()) == []
+    assert len(found(repeated(*[by_hand] * 9, rollout), loaders=())) == 1
+
+
 def test_what_one_step_in_many_does_with_its_own_batch_is_an_evaluation():
     assert found(repeated(*[Script.step] * 9, labels_in_eval_mode)) == [(595, 600, False, True)]
 

@@ -615,3 +615,17 @@ def test_many_short_operations_that_nobody_trains_through(ops, runs, us, backwar
     found = lines([seen("forward", 20), seen("backward", 7)], [row], runs=[(20, runs)], backward_ms=20)
     (small,) = [fact for fact in derive([recording(script=steps(4), lines=found)]).facts if fact.name == SMALL]
     assert small.value == (pytest.approx(20 / 65) if is_small else 0.0)
+
+
+def test_repetitions_that_dropout_tells_apart_are_another_fact():
+    found = lines(ACTOR)
+    row = {"name": "actor", "unused": None, "repeated": 0.0, "repeated_in_dropout": 0.8}
+    found["rows"] = {"steps": 3, "rows": [row, row | {"name": "critic", "repeated_in_dropout": None}]}
+    derived = derive([recording(script=steps(4), lines=found)])
+    assert stated(derived, "repeated.")["share"].value == 0.0
+    share = stated(derived, "repeated_in_dropout.")["share"]
+    assert (share.value, stated(derived, "repeated_in_dropout.")["module"].value) == (
+        pytest.approx(15 / 65 * 0.8),
+        "actor",
+    )
+    assert not stated(with_rows(("actor", None, 0.8), samples=ACTOR), "repeated_in_dropout.")

@@ -4,7 +4,8 @@ Thrown away: the gradient of a row of a module's output is zero, in as many rows
 nearly all of them. The modules that are looked at compute each row by itself, so that what nobody uses need not have
 been computed, or not with gradients.
 Several times: the input of a module has each row k times, as an expansion leaves it, or most rows again, as candidates
-of one batch that are drawn from few; and its output has so, too.
+of one batch that are drawn from few; and its output has so, too, or would have without dropout: then the module is
+called once more without it.
 """
 
 from __future__ import annotations
@@ -42,6 +43,9 @@ learns from few."""
 BY_CHANCE = 0.5
 """Of the rows: more repetitions are no chance, also where each row has another number of them."""
 
+LEAST_VIEWS = 3
+"""Times that a row comes where dropout makes its outputs differ: two may be the two views of a contrastive loss."""
+
 ROUNDING = 1e4
 """Rows of an output that are equal in so many parts of the largest: products of equal rows differ by their rounding."""
 
@@ -59,6 +63,8 @@ class RowComparison:
         self._repeated: list[dict[int, list[Count]]] = []
         self._samples: set[int] = set()
         """Modules whose rows are samples, and no positions of one."""
+        self._in_dropout: list[dict[int, list[Count]]] = []
+        self._is_trying = False
         self._inputs: list[float | None] = []
         """Of each step, the sum of what the first layer got: the data tells nothing where it is the same."""
         session.recorder.modules = self
@@ -66,19 +72,21 @@ class RowComparison:
     def calling(self, module: Any, call: Function, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """`call(module, *args, **kwargs)`, its rows noted."""
         output = call(module, *args, **kwargs)
-        if self._repeated:
+        if self._repeated and not self._is_trying:
             try:
-                self._note(module, args or tuple(kwargs.values()), output)
+                if self._note(module, args or tuple(kwargs.values()), output) == 0:
+                    self._note_in_dropout(module, call, args, kwargs)
             except Exception:  # it shows no numbers: inside vmap, a subclass of Tensor
                 return output
         return output
 
-    def _note(self, module: Any, args: tuple[Any, ...], output: Any) -> None:
+    def _note(self, module: Any, args: tuple[Any, ...], output: Any) -> int | None:
+        """Repetitions among the rows of the input of a module with others in it; None where they were not counted."""
         torch = sys.modules["torch"]
         if isinstance(output, (tuple, list)) and output:
             output = output[0]
         if not isinstance(output, torch.Tensor) or output.dim() < 2:
-            return
+            return None
         key, dimension = id(module), BY_ROW.get(type(module).__name__)
         is_leaf = next(module.children(), None) is None
         if dimension is not None and is_leaf:
@@ -94,6 +102,35 @@ class RowComparison:
             if again is not None and len(calls) < MOST_CALLS:
                 self._known[key] = module
                 calls.append((again, len(args[0])))
+                return again
+        return None
+
+    def _note_in_dropout(self, module: Any, call: Function, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+        """Whether the rows of a module's one input come several times, and dropout alone makes its outputs differ.
+
+        Looked at once a step, as the module is called anew.
+        """
+        torch, calls = sys.modules["torch"], self._in_dropout[-1]
+        given = [each for each in (*args, *kwargs.values()) if isinstance(each, torch.Tensor)]
+        if id(module) in calls or len(given) != 1 or not has_dropout(module):
+            return
+        number = len(given[0])
+        calls[id(module)] = [(0, number)]
+        if number < LEAST_VIEWS * len(_counts(given[0].detach(), None)):
+            return
+        modes = [(each, each.training) for each in module.modules()]
+        self._is_trying = True
+        try:
+            for each, _ in modes:
+                each.training = False
+            with torch.no_grad(), torch.random.fork_rng():
+                output = call(module, *args, **kwargs)
+        finally:
+            self._is_trying = False
+            for each, is_training in modes:
+                each.training = is_training
+        output = output[0] if isinstance(output, (tuple, list)) else output
+        calls[id(module)] = [(repetitions(given[0].detach(), output) or 0, number)]
 
     def _note_gradient(self, step: int, key: int, dimension: int, gradient: Any) -> None:
         """Within the script's own backward: whatever fails here is none of its business."""
@@ -110,6 +147,7 @@ class RowComparison:
         if len(self._repeated) > STEPS:
             return True
         self._repeated.append({})
+        self._in_dropout.append({})
         self._unused.append({})
         self._inputs.append(None)
         return len(self._repeated) > STEPS
@@ -117,7 +155,8 @@ class RowComparison:
     def table(self) -> Row | None:
         """The Recording's `lines.rows`; None when no two whole steps were seen."""
         self._session.recorder.modules = None
-        unused, repeated = self._unused[:-1], self._repeated[:-1]  # the last step has begun and not ended
+        # The last step has begun and not ended.
+        unused, repeated, in_dropout = self._unused[:-1], self._repeated[:-1], self._in_dropout[:-1]
         if len(repeated) < 2:
             return None
         names = names_of(self._session)
@@ -129,7 +168,8 @@ class RowComparison:
             again = _least([step.get(key) for step in repeated])
             share = None if is_same_data else share
             if share is not None or again is not None:
-                rows.append({"name": names.get(key, type(module).__name__), "unused": share, "repeated": again})
+                row = {"name": names.get(key, type(module).__name__), "unused": share, "repeated": again}
+                rows.append({**row, "repeated_in_dropout": _least([step.get(key) for step in in_dropout])})
         return {"steps": len(repeated), "rows": rows}
 
 
@@ -147,6 +187,13 @@ def _least(steps: list[list[Count] | None]) -> float | None:
     """The share of the rows that are repetitions, in the step with the fewest; None where none was compared."""
     shares = [sum(again for again, _ in calls) / sum(rows for _, rows in calls) for calls in steps if calls]
     return min(shares) if len(shares) == len(steps) else None
+
+
+def has_dropout(module: Any) -> bool:
+    """Whether it drops numbers at random: by a module for that, or by an attention's own."""
+    layers = [each for each in module.modules() if each.training]
+    rates = [each.p if "Dropout" in type(each).__name__ else getattr(each, "dropout", 0.0) for each in layers]
+    return any(isinstance(rate, float) and rate > 0 for rate in rates)
 
 
 def repetitions(given: Any, output: Any) -> int | None:

@@ -35,6 +35,7 @@ def rows_of(attach, left, monkeypatch):
                 optimizer.step()
                 optimizer.zero_grad()
         assert session.lines["rows"]["steps"] == 3
+        train.session = session
         return {row["name"]: (row["unused"], row["repeated"]) for row in session.lines["rows"]["rows"]}
 
     return train
@@ -201,3 +202,44 @@ def test_rows_as_they_come_from_the_data_are_none(rows_of):
 def test_how_many_rows_are_repetitions(given, expected):
     assert repetitions(given, given * 2.0 + torch.rand(len(given), *[1] * (given.dim() - 1)) * 1e-6) == expected
     assert not repetitions(given, torch.randn(len(given), 3)), "the outputs differ"
+
+
+class Encoder(nn.Module):
+    def __init__(self, noise=0.0, rate=0.2):
+        super().__init__()
+        self.layers = nn.Sequential(nn.Linear(8, 8), nn.Dropout(rate), nn.Linear(8, 4), nn.BatchNorm1d(4))
+        self.noise = noise
+
+    def forward(self, x, shift=None):
+        y = self.layers(x if shift is None else x + shift)
+        return y + self.noise * torch.randn_like(y)
+
+
+class Copies(nn.Module):
+    def __init__(self, encoder, times, is_shifted):
+        super().__init__()
+        self.encoder, self.times, self.is_shifted = encoder, times, is_shifted
+
+    def forward(self, x):
+        shifts = (torch.rand(self.times * len(x), 1),) if self.is_shifted else ()
+        return self.encoder(x.repeat_interleave(self.times, 0), *shifts)
+
+
+@pytest.mark.parametrize(
+    ("encoder", "times", "is_shifted", "repeated", "in_dropout"),
+    [
+        pytest.param(Encoder(), 4, False, 0.0, 0.75, id="four times, with other masks"),
+        pytest.param(Encoder(), 2, False, 0.0, 0.0, id="two views"),
+        pytest.param(Encoder(rate=0.0), 4, False, 0.75, None, id="without dropout"),
+        pytest.param(Encoder(noise=0.1), 4, False, 0.0, 0.0, id="noise of its own"),
+        pytest.param(Encoder(), 4, True, 0.0, None, id="another input tells the copies apart"),
+    ],
+)
+def test_rows_that_dropout_alone_tells_apart(rows_of, encoder, times, is_shifted, repeated, in_dropout):
+    model = Copies(encoder, times, is_shifted)
+    rows_of(model, used)
+    session_rows = {row["name"]: row for row in rows_of.session.lines["rows"]["rows"]}
+    row = session_rows["encoder"]
+    assert (row["repeated"], row["repeated_in_dropout"]) == (repeated, in_dropout)
+    assert all(each.training for each in model.modules())
+    assert int(encoder.layers[3].num_batches_tracked) > 0
