@@ -94,6 +94,9 @@ class LineCosts(Struct, frozen=True):
     micro_batches: float
     """Batches of a step, 1 at least."""
 
+    for_lines: frozenset[Place]
+    """Where a for loop begins: what its line calls runs once, however often the line does."""
+
     def share(self, ms: float) -> float:
         return ms / self.window.mean_ms
 
@@ -107,7 +110,17 @@ def line_costs(view: RecordingView) -> LineCosts | None:
     recorded = _recorded(view)
     traced = _traced(recorded, statement) if recorded else {}
     micro_batches = max(1.0, len(view.train_fetches()) / view.window.steps)
-    return LineCosts(view.window, charged, statement, recorded, traced, micro_batches) if charged else None
+    return (
+        LineCosts(view.window, charged, statement, recorded, traced, micro_batches, _for_lines(view))
+        if charged
+        else None
+    )
+
+
+def _for_lines(view: RecordingView) -> frozenset[Place]:
+    sampled = view.recording.lines.get("lines") if view.recording.lines else None
+    loops = sampled["loops"] if sampled else ()
+    return frozenset((loop["file"], loop["line"]) for loop in loops if loop["kind"] == "for")
 
 
 def table(view: RecordingView) -> LineTable | None:
@@ -316,7 +329,7 @@ def _run_counts(frames: Sequence[Frame], found: LineCosts) -> Iterator[tuple[Pla
         place = found.statement.place(frame)
         traced = found.traced.get(place)
         often = None if traced is None else traced.inner_runs if _is_inner(frame[2]) else traced.runs
-        if often:
+        if often and place not in found.for_lines:
             yield place, often
 
 

@@ -456,6 +456,14 @@ def test_of_several_lines_that_lead_to_it_the_one_with_most():
     assert led_by(samples, [(80, 5), (81, 5), (90, 1), (42, 11)]) == (80, 5)
 
 
+def test_what_a_for_loop_goes_over_is_called_once():
+    """for name, value in metrics(scores).items(): the line runs for each value."""
+    samples = [seen("forward", TOP, STEP, TIMES, 42)]
+    runs = [(STEP, 1), (TIMES, 4), (42, 1)]
+    loops = [loop(TIMES, 77, 76, "for")]
+    assert by_line(table(lines(samples, [operation(42, 1)], runs, loops=loops)))[42].repeated_by is None
+
+
 def test_a_line_most_of_which_is_reached_once_is_led_to_by_none():
     samples = [seen("forward", TOP, STEP, 80, 42, count=49), seen("forward", TOP, STEP, 90, 42, count=51)]
     assert led_by(samples, [(STEP, 1), (80, 5), (90, 1), (42, 6)]) is None
