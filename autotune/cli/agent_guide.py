@@ -49,7 +49,7 @@ DOES = {
     "writes": "writes the user's files",
     "trains": "reads files; with a command it is a real training",
 }
-SCHEMAS = {"diagnose": "report"}
+SCHEMAS = {"diagnose": "report", "diagnose --pid": "attach"}
 """The file of a verb's schema where it is not named after the verb."""
 
 
