@@ -14,23 +14,28 @@ import sys
 from msgspec import Struct
 
 from autotune.attach import facts as counted
-from autotune.attach import restart, sampling, target, verdict
+from autotune.attach import remote_window, restart, sampling, stacks, target, verdict
 from autotune.attach.facts import Facts
 from autotune.attach.target import Target
 from autotune.errors import UsageError
-from autotune.model.attached import Attached, Tier
+from autotune.model.attached import Attached, Tier, TierName
 from autotune.model.outlook import ProgressLine
 
 SECONDS = 15.0
 """A look in which steps of some seconds are seen, and a worker's round."""
 
 
+ALL_TIERS = 3
+
+
 class AttachOptions(Struct, frozen=True):
-    """What the user asked for: the process, how long to look at it, and its progress line where they pasted it."""
+    """What the user asked for: the process, how long to look at it, its progress line where they pasted it, and the
+    highest tier to use."""
 
     pid: int
     seconds: float = SECONDS
     at: ProgressLine | None = None
+    tier: int = ALL_TIERS
 
 
 def attach(options: AttachOptions) -> Attached:
@@ -41,12 +46,14 @@ def attach(options: AttachOptions) -> Attached:
     process = target.described(found)
     samples = sampling.sample(found, options.seconds)
     facts = counted.facts(found, samples, options.at)
-    bound = verdict.verdict(facts)
+    sampled, of_stacks = stacks.take(found, options.seconds) if options.tier >= 2 else (None, _not_asked("stacks"))
+    window, of_window = remote_window.measure(found) if options.tier >= 3 else (None, _not_asked("window"))
+    bound = verdict.verdict(facts, sampled, window)
     return Attached(
         process=process,
         seconds=samples.seconds,
         samples=len(samples.moments),
-        tiers=(_counters(found, facts, samples.why_no_gpu),),
+        tiers=(_counters(found, facts), of_stacks, of_window),
         verdict=bound,
         main=facts.main,
         threads=facts.threads,
@@ -58,15 +65,19 @@ def attach(options: AttachOptions) -> Attached:
         why_no_gpu=samples.why_no_gpu,
         progress=facts.progress,
         why_no_progress="" if facts.progress is not None else samples.why_no_progress,
-        restart=restart.restart(facts, bound, None),
-        stacks=None,
-        window=None,
+        restart=restart.restart(facts, bound, window),
+        stacks=sampled,
+        window=window,
         others=found.others,
         notes=tuple(_notes(found)),
     )
 
 
-def _counters(found: Target, facts: Facts, why_no_gpu: str) -> Tier:
+def _not_asked(tier: TierName) -> Tier:
+    return Tier(tier, "not_asked", "--tier leaves it out")
+
+
+def _counters(found: Target, facts: Facts) -> Tier:
     """What the first tier saw, and what the system kept from it."""
     seen = ["its threads and children", "limits", "memory"]
     seen += ["GPUs"] if facts.gpus else []

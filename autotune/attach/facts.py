@@ -102,10 +102,9 @@ def _workers(target: Target, moments: Sequence[Moment], seconds: float) -> Itera
     known = {one.pid: role for one, role in target.children}
     for moment in moments:
         for one in moment.tree[1:]:
-            if one.parent != target.pid:
-                continue
             if one.pid not in known:
-                known[one.pid] = other_process.role(one, other_process.about(one.pid), target.about)
+                parent = other_process.about(one.parent) or target.about
+                known[one.pid] = other_process.role(one, other_process.about(one.pid), parent)
             if known[one.pid] == "worker":
                 readings[one.pid].append(one)
     for pid, seen in readings.items():

@@ -20,17 +20,21 @@ MOST_NAMED = 8
 _LAUNCHES = 0.02
 """CPUs of a process that only waits for others."""
 
-Below = list[tuple[ProcessReading, ProcessAbout | None]]
-"""The descendants, each with what it is."""
-
 NEXT_START = "At its next start, AUTOTUNE_WATCH=1 in front of the command watches the whole run."
 
 
+Below = list[tuple[ProcessReading, ProcessAbout | None]]
+"""The descendants, each with what it is."""
+
+Roles = tuple[tuple[ProcessReading, str], ...]
+"""The same, each with its role."""
+
+
 class Target(Struct, frozen=True):
-    """The process, what it is, and its children at the first look, each with its role."""
+    """The process, what it is, and what is below it at the first look."""
 
     about: ProcessAbout
-    children: tuple[tuple[ProcessReading, str], ...]
+    children: Roles
     others: tuple[OtherProcess, ...]
 
     @property
@@ -58,10 +62,11 @@ def find(pid: int, root: Path = Path("/")) -> Target:
     if not readings or readings[0].state in "ZX":
         raise gone(pid)
     below = [(one, other_process.about(one.pid, root)) for one in readings[1:]]
-    roles = tuple((one, other_process.role(one, its, about) if one.parent == pid else "other") for one, its in below)
+    abouts = {pid: about} | {one.pid: its for one, its in below if its is not None}
+    roles = tuple((one, other_process.role(one, its, abouts.get(one.parent, about))) for one, its in below)
     if about.is_python is False or (about.has_torch is False and _trains_below(below)):
         _refuse(about, below)
-    return Target(about, roles, _others(below, about, root))
+    return Target(about, roles, _others(below, roles, about, root))
 
 
 def gone(pid: int) -> UsageError:
@@ -133,7 +138,7 @@ def _trains_below(below: Below) -> bool:
     return any(its is not None and its.has_torch for _, its in below)
 
 
-def _others(below: Below, about: ProcessAbout, root: Path) -> tuple[OtherProcess, ...]:
+def _others(below: Below, roles: Roles, about: ProcessAbout, root: Path) -> tuple[OtherProcess, ...]:
     """The other ranks of its job on this machine, and its own children that are no workers, by rank and number."""
     found = []
     if other_process.rank_of(about) is not None:
@@ -141,9 +146,9 @@ def _others(below: Below, about: ProcessAbout, root: Path) -> tuple[OtherProcess
         for pid, its in beside:
             if its is not None and (rank := other_process.rank_of(its)) is not None:
                 found.append(OtherProcess(pid, "rank", script(its, "?"), rank))
-    for one, its in below:
-        role = other_process.role(one, its, about) if one.parent == about.pid else "worker"
-        if role != "worker" and its is not None and its.has_torch:
+    for (one, its), (_, role) in zip(below, roles, strict=True):
+        is_own = one.parent == about.pid and not other_process.is_helper(its)
+        if role != "worker" and is_own and its is not None and its.has_torch:
             rank = other_process.rank_of(its)
             found.append(OtherProcess(one.pid, "rank" if role == "rank" else "child", script(its, one.name), rank))
     return tuple(sorted(found, key=lambda other: (other.rank is None, other.rank or 0, other.pid)))

@@ -8,8 +8,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 
 from autotune.attach.facts import Facts
-from autotune.model.attached import AttachVerdict, Stacks, ThreadUse, VerdictKind
-from autotune.report.units import number, percent, size
+from autotune.model.attached import AttachedWindow, AttachVerdict, Stacks, ThreadUse, VerdictKind
+from autotune.report.labels import PHASES
+from autotune.report.units import number, percent, size, step_time
 
 THROTTLED = 0.1
 """Of the time, held back by a quota."""
@@ -39,8 +40,14 @@ PYTHON = 0.5
 """Of the stack samples, outside of forward, backward and the optimizer."""
 
 
-def verdict(facts: Facts, stacks: Stacks | None = None) -> AttachVerdict:
-    """The first case that holds; without one, that it cannot be told, and what was seen."""
+def verdict(facts: Facts, stacks: Stacks | None = None, window: AttachedWindow | None = None) -> AttachVerdict:
+    """The first case that holds; without one, that it cannot be told, and what was seen. A window knows the phases of
+    each step: what it says comes after a cause that lies outside of the process, and before all others."""
+    outside = next((found for case in _OUTSIDE if (found := case(facts, stacks)) is not None), None)
+    if outside is not None:
+        return outside
+    if window is not None:
+        return _of_window(window, facts)
     for case in _CASES:
         found = case(facts, stacks)
         if found is not None:
@@ -215,10 +222,22 @@ def _idle(facts: Facts, stacks: Stacks | None) -> AttachVerdict | None:
     return _made("idle", text, list(_seen(facts)))
 
 
-_CASES: tuple[Case, ...] = (
-    *(_stopped, _swapping, _throttled, _gpu_throttled, _gpu_busy, _idle, _storage, _starved, _queued, _cpu_busy),
-    *(_one_thread, _sleeping),
-)
+def _of_window(window: AttachedWindow, facts: Facts) -> AttachVerdict:
+    """The largest phase of a step, with its line."""
+    measured = window.window
+    largest = max(measured.phases_ms, key=lambda phase: measured.phases_ms[phase])
+    share = measured.phases_ms[largest] / measured.step_ms
+    place = f", mostly in {measured.places[largest]}" if largest in measured.places else ""
+    seen = [f"{measured.steps} steps of {step_time(measured.step_ms)}", *_seen(facts)]
+    if largest == "data_wait":
+        text = f"Input-bound: {percent(share)} of each step is spent waiting for data{place}."
+        return _made("input_bound", text, seen)
+    text = f"The largest part of each step, {percent(share)}, is {PHASES.get(largest, largest)}{place}."
+    return _made("phase", text, seen)
+
+
+_OUTSIDE: tuple[Case, ...] = (_stopped, _swapping, _throttled, _gpu_throttled)
+_CASES: tuple[Case, ...] = (*(_gpu_busy, _idle, _storage, _starved, _queued, _cpu_busy, _one_thread, _sleeping),)
 
 
 def _made(kind: VerdictKind, text: str, evidence: list[str]) -> AttachVerdict:

@@ -12,7 +12,7 @@ from typing import Any
 import click
 from click.core import ParameterSource
 
-from autotune.attach.attach import SECONDS, AttachOptions, attach
+from autotune.attach.attach import ALL_TIERS, SECONDS, AttachOptions, attach
 from autotune.cli import options
 from autotune.cli.outlook_options import load_asked, outlook, outlook_request
 from autotune.cli.output import columns, has_colour, show, verdict_last
@@ -45,6 +45,10 @@ PATH = click.Path(exists=True, path_type=Path)
 TRACE = "Report on traces of torch.profiler instead of a run; a COMMAND behind them only tells whose files they are of."
 PID = "Look at a process that already runs, without a restart; it excludes a COMMAND (docs/attach.md)."
 LOOK = f"With --pid: how long to look at it (default: {SECONDS:g})."
+TIER = (
+    "With --pid: the highest tier to use (default: 3). 1: counters of the system; 2: stacks, by py-spy; 3: a window of "
+    "the probe in the process (Python 3.14 and later)."
+)
 OF_A_RUN = ("load", "job", "steps", "warmup", "after", "keep_going", "no_what_ifs")
 """Options that mean nothing to traces."""
 
@@ -67,6 +71,7 @@ OF_A_RUN = ("load", "job", "steps", "warmup", "after", "keep_going", "no_what_if
 @options.load(LOAD)
 @click.option("--trace", "traces", multiple=True, type=PATH, metavar="FILE_OR_FOLDER...", help=TRACE)
 @click.option("--pid", type=AT_LEAST_ONE, help=PID)
+@click.option("--tier", type=click.IntRange(1, ALL_TIERS), help=TIER)
 @click.option("--seconds", type=click.FloatRange(min=1.0), help=LOOK)
 @options.no_lock
 @options.quiet
@@ -85,8 +90,9 @@ def command(command: tuple[str, ...], **given: Any) -> None:
     if given["pid"] is not None:
         _look_at(command, given)
         return
-    if given["seconds"] is not None:
-        raise UsageError("it says how long to look at the process of --pid, and there is none", where="--seconds")
+    alone = [f"--{name}" for name in ("seconds", "tier") if given[name] is not None]
+    if alone:
+        raise UsageError("it is about the process of --pid, and there is none", where=", ".join(alone))
     asked = outlook_request(given)
     if given["traces"]:
         _print(_read_traces(command, asked, given), given)
@@ -96,7 +102,7 @@ def command(command: tuple[str, ...], **given: Any) -> None:
         raise SystemExit(ScriptError.exit_code)
 
 
-WITH_PID = ("pid", "seconds", "at", "format_", "output", "quiet", "verbose", "no_lock")
+WITH_PID = ("pid", "seconds", "tier", "at", "format_", "output", "quiet", "verbose", "no_lock")
 """Options that mean something to a process that runs already; it is not measured alone, so that no lock is taken."""
 
 
@@ -118,7 +124,7 @@ def _look_at(command: tuple[str, ...], given: Mapping[str, Any]) -> None:
     ]
     if unused:
         raise UsageError(f"{', '.join(unused)} is about a run that autotune starts or has stored", where="--pid")
-    wanted = AttachOptions(given["pid"], given["seconds"] or SECONDS, given["at"])
+    wanted = AttachOptions(given["pid"], given["seconds"] or SECONDS, given["at"], given["tier"] or ALL_TIERS)
     output = given["output"]
     if not given["quiet"]:
         print_stderr(f"autotune: looking at process {wanted.pid} for {wanted.seconds:g} s; it goes on untouched")

@@ -24,7 +24,7 @@ _MOST_ARGUMENTS = 65_536
 WORKER = "pt_data_worker"
 """The name that torch (2.6 and later) gives to a DataLoader's worker and its threads."""
 
-_MULTIPROCESSING = ("multiprocessing.spawn", "multiprocessing.forkserver")
+_SPAWNED, _SERVER = "multiprocessing.spawn", "multiprocessing.forkserver"
 _TRACKER = "multiprocessing.resource_tracker"
 _RANK = ("RANK", "SLURM_PROCID", "OMPI_COMM_WORLD_RANK", "PMI_RANK")
 
@@ -76,11 +76,12 @@ class ProcessAbout(Struct, frozen=True):
     `exe` is the program's file as the process sees it; `python` the version of Python in it, (3, 14), where its files
     name one; `outputs` what its standard output and error are (paths, "pipe:[7]"). `has_torch` and `has_cuda` say what
     it has loaded, by the files that are mapped into it. `namespace_pids` are its numbers from our PID namespace
-    inwards; `same_files` says whether it sees the same mounts as we do.
+    inwards; `same_files` says whether it sees the same mounts and root as we do.
     """
 
     pid: int
     uid: int
+    gid: int
     start_ticks: int
     exe: str | None
     argv: tuple[str, ...]
@@ -149,10 +150,11 @@ def about(pid: int, root: Path = Path("/")) -> ProcessAbout | None:
     maps = proc_files.text(folder / "maps") or None  # of a kernel thread it is empty
     exe, argv = _link(folder / "exe"), _words(folder / "cmdline")
     cpus = status.get("Cpus_allowed_list")
-    own_files, its_files = _link(root / "proc/self/ns/mnt"), _link(folder / "ns/mnt")
+    own_files, its_files = _files(root / "proc/self"), _files(folder)
     return ProcessAbout(
         pid=pid,
         uid=int((status.get("Uid") or "0 0").split()[1]),
+        gid=int((status.get("Gid") or "0 0").split()[1]),
         start_ticks=int(fields[20]),
         exe=exe,
         argv=argv,
@@ -171,18 +173,26 @@ def about(pid: int, root: Path = Path("/")) -> ProcessAbout | None:
 
 
 def role(child: ProcessReading, about: ProcessAbout | None, parent: ProcessAbout) -> str:
-    """What a child of a training is: "worker" (of a DataLoader), "rank", or "other".
+    """What a process below a training is: "worker" (of a DataLoader), "rank", or "other". `parent` is its own parent.
 
-    A forked worker has its parent's command line; one that was spawned has that of multiprocessing.
+    A forked worker has its parent's command line, also where that is multiprocessing's server (Python 3.14's default);
+    one that was spawned has that of multiprocessing.
     """
     if child.name == WORKER:
         return "worker"
-    if about is None or about.has_torch is False or _TRACKER in " ".join(about.argv):
+    if about is None or about.has_torch is False or not about.argv:
         return "other"
     if rank_of(about) is not None and (parent.environ is None or rank_of(parent) != rank_of(about)):
         return "rank"
-    is_of_python = about.argv == parent.argv or any(name in " ".join(about.argv) for name in _MULTIPROCESSING)
-    return "worker" if is_of_python and about.argv else "other"
+    if is_helper(about) and not (is_helper(parent) and about.argv == parent.argv):
+        return "other"
+    return "worker" if about.argv == parent.argv or _SPAWNED in " ".join(about.argv) else "other"
+
+
+def is_helper(about: ProcessAbout | None) -> bool:
+    """Whether a process is the server or the tracker of multiprocessing, or what the server forked."""
+    words = " ".join(about.argv) if about is not None else ""
+    return _SERVER in words or _TRACKER in words
 
 
 def rank_of(about: ProcessAbout) -> int | None:
@@ -288,6 +298,12 @@ def _link(path: Path) -> str | None:
         return str(path.readlink())
     except OSError:
         return None
+
+
+def _files(folder: Path) -> tuple[str, str] | None:
+    """What decides which files a process sees: its mounts, and its root in them."""
+    mounts, top = _link(folder / "ns/mnt"), _link(folder / "root")
+    return None if mounts is None or top is None else (mounts, top)
 
 
 def _words(path: Path) -> tuple[str, ...]:

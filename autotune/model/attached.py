@@ -12,6 +12,8 @@ TierName = Literal["counters", "stacks", "window"]
 TierState = Literal["used", "refused", "not_asked"]
 
 VerdictKind = Literal[
+    "input_bound",
+    "phase",
     "stopped",
     "swapping",
     "throttled",

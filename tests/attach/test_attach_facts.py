@@ -14,6 +14,7 @@ from autotune.model.outlook import ProgressLine
 ABOUT = ProcessAbout(
     pid=7,
     uid=0,
+    gid=0,
     start_ticks=1,
     exe="/usr/bin/python3.11",
     argv=("python", "train.py"),

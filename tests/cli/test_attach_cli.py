@@ -49,7 +49,8 @@ def test_json_to_a_file(asked, tmp_path):
         (["--pid", "7", "--steps", "5", "--keep-going"], "--steps, --keep-going is about a run"),
         (["--pid", "7", "--load", "last"], "--load is about a run"),
         (["--pid", "7", "--format", "html"], "unknown format 'html'"),
-        (["--seconds", "3", "train.py"], "--seconds: it says how long to look at the process of --pid"),
+        (["--seconds", "3", "train.py"], "--seconds: it is about the process of --pid, and there is none"),
+        (["--pid", "7", "--tier", "4"], "4 is not in the range"),
         (["--pid", "0"], "0 is not in the range"),
     ],
 )

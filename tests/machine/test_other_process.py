@@ -76,6 +76,7 @@ TORCH = "7f00 r-xp 00 00 1 /x/libtorch_cpu.so"
         ({"name": "pt_data_worker"}, "worker"),
         ({"cmdline": "python\0train.py\0"}, "worker"),
         ({"cmdline": "python\0-c\0from multiprocessing.spawn import spawn_main\0"}, "worker"),
+        ({"cmdline": "python\0-c\0from multiprocessing.forkserver import main\0"}, "other"),
         ({"cmdline": "python\0-c\0from multiprocessing.resource_tracker import main\0"}, "other"),
         ({"cmdline": "python\0train.py\0", "environ": "RANK=1\0"}, "rank"),
         ({"cmdline": "python\0tokenise.py\0"}, "other"),
@@ -127,3 +128,12 @@ def wait_for(look):
         except (StopIteration, IndexError):
             time.sleep(0.02)
     raise AssertionError("nothing came")
+
+
+def test_workers_of_multiprocessings_server_are_below_it(fake_root):
+    """Python 3.14 forks workers from a server, which is the training's child."""
+    server = "python\0-c\0from multiprocessing.forkserver import main\0"
+    files = fake(7, 1, cmdline="python\0train.py\0", maps=TORCH) | fake(8, 7, cmdline=server, maps=TORCH)
+    root = fake_root(files | fake(9, 8, cmdline=server, maps=TORCH))
+    above = other_process.about(8, root)
+    assert other_process.role(other_process.read(9, root), other_process.about(9, root), above) == "worker"
