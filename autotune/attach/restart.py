@@ -26,8 +26,6 @@ def restart(facts: Facts, verdict: AttachVerdict, window: AttachedWindow | None)
 
 def wasted_share(facts: Facts, verdict: AttachVerdict, window: AttachedWindow | None) -> float | None:
     """Of the time, at most; None where the verdict names nothing that has a share."""
-    if window is not None and window.window.wait_share is not None:
-        return window.window.wait_share
     main, busy = facts.main, verdicts.gpu_busy(facts)
     shares = {
         "throttled": facts.cpus.throttled_share,
@@ -35,7 +33,7 @@ def wasted_share(facts: Facts, verdict: AttachVerdict, window: AttachedWindow | 
         "starved_by_workers": verdicts.waiting(facts),
         "starved": None if main is None else 1.0 - main.cpu_share,
         "one_python_thread": None if busy is None else 1.0 - busy,
-        "gpu_busy": None if busy is None else 1.0 - busy,
+        "input_bound": None if window is None else window.window.wait_share,
     }
     return shares.get(verdict.kind)
 

@@ -228,7 +228,8 @@ def _of_window(window: AttachedWindow, facts: Facts) -> AttachVerdict:
     largest = max(measured.phases_ms, key=lambda phase: measured.phases_ms[phase])
     share = measured.phases_ms[largest] / measured.step_ms
     place = f", mostly in {measured.places[largest]}" if largest in measured.places else ""
-    seen = [f"{measured.steps} steps of {step_time(measured.step_ms)}", *_seen(facts)]
+    steps = f"{measured.steps} steps of {step_time(measured.step_ms)}"
+    seen = [steps, *_of_workers(facts), *_of_cpus(facts), *_of_gpus(facts)]
     if largest == "data_wait":
         text = f"Input-bound: {percent(share)} of each step is spent waiting for data{place}."
         return _made("input_bound", text, seen)
@@ -263,7 +264,12 @@ def _of_workers(facts: Facts) -> Iterator[str]:
     cpus = sum(worker.cpus for worker in facts.workers)
     busy = workers_busy(facts)
     at_work = f", at work {percent(busy)} of the time" if busy is not None else ""
-    yield f"{len(facts.workers)} loader workers with {number(cpus)} CPUs{at_work}"
+    are = "loader workers" if len(facts.workers) > 1 else "loader worker"
+    yield f"{len(facts.workers)} {are} with {number(cpus)} CPUs{at_work}"
+    queued = [share for worker in facts.workers if (share := worker.use.queued_share) is not None]
+    if queued and sum(queued) >= QUEUED * len(queued):
+        mean = percent(sum(queued) / len(queued))
+        yield f"for {mean} of the time a worker is ready and gets no CPU: more workers would not help"
 
 
 def _of_cpus(facts: Facts) -> Iterator[str]:

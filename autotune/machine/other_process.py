@@ -127,17 +127,26 @@ def tree(pid: int, root: Path = Path("/")) -> tuple[ProcessReading, ...]:
     first = read(pid, root)
     if first is None:
         return ()
-    children: dict[int, list[int]] = {}
-    for number, parent in _parents(root):
-        children.setdefault(parent, []).append(number)
-    found, waiting = [first], sorted(children.get(pid, ()))
+    found, waiting = [first], _children(pid, root)
     while waiting:
-        number = waiting.pop(0)
-        one = read(number, root)
+        one = read(waiting.pop(0), root)
         if one is not None:
             found.append(one)
-            waiting += sorted(children.get(number, ()))
+            waiting += _children(one.pid, root)
     return tuple(found)
+
+
+def _children(pid: int, root: Path) -> list[int]:
+    """The numbers of its children, in order: from the kernel's lists of them, else from all processes of the host."""
+    folder = root / "proc" / str(pid) / "task"
+    try:
+        lists = [proc_files.text(folder / tid / "children") for tid in os.listdir(folder)]  # noqa: PTH208
+    except OSError:
+        return []
+    known = [text for text in lists if text is not None]
+    if known:
+        return sorted(int(word) for text in known for word in text.split())
+    return sorted(number for number, parent in _parents(root) if parent == pid)
 
 
 def about(pid: int, root: Path = Path("/")) -> ProcessAbout | None:
