@@ -223,18 +223,28 @@ def _idle(facts: Facts, stacks: Stacks | None) -> AttachVerdict | None:
 
 
 def _of_window(window: AttachedWindow, facts: Facts) -> AttachVerdict:
-    """The largest phase of a step, with its line."""
+    """What most of a step is, with the line; a thread that has no CPU tells nothing of its phases."""
     measured = window.window
-    largest = max(measured.phases_ms, key=lambda phase: measured.phases_ms[phase])
-    share = measured.phases_ms[largest] / measured.step_ms
-    place = f", mostly in {measured.places[largest]}" if largest in measured.places else ""
     steps = f"{measured.steps} steps of {step_time(measured.step_ms)}"
     seen = [steps, *_of_workers(facts), *_of_cpus(facts), *_of_gpus(facts)]
+    if measured.queued_ms is not None and measured.queued_ms >= WAITING * measured.step_ms:
+        share = percent(measured.queued_ms / measured.step_ms)
+        text = f"Short of CPUs: for {share} of each step the training thread is ready to run and gets no CPU."
+        return _made("queued", text, seen)
+    parts: dict[str, float] = {}
+    for phase, ms in measured.phases_ms.items():
+        part = "compute" if phase in _OF_TORCH else phase
+        parts[part] = parts.get(part, 0.0) + ms
+    largest = max(parts, key=lambda part: parts[part])
+    share = percent(parts[largest] / measured.step_ms)
+    place = f", mostly in {measured.places[largest]}" if largest in measured.places else ""
     if largest == "data_wait":
-        text = f"Input-bound: {percent(share)} of each step is spent waiting for data{place}."
-        return _made("input_bound", text, seen)
-    text = f"The largest part of each step, {percent(share)}, is {PHASES.get(largest, largest)}{place}."
-    return _made("phase", text, seen)
+        return _made("input_bound", f"Input-bound: {share} of each step is spent waiting for data{place}.", seen)
+    if largest == "compute":
+        text = f"Compute-bound: {share} of each step is forward, backward and optimizer."
+        return _made("compute_bound", text, seen)
+    what = "the script's own code" if largest == "other" else PHASES.get(largest, largest)
+    return _made("phase", f"The largest part of each step, {share}, is {what}{place}.", seen)
 
 
 _OUTSIDE: tuple[Case, ...] = (_stopped, _swapping, _throttled, _gpu_throttled)

@@ -13,6 +13,7 @@ TierState = Literal["used", "refused", "not_asked"]
 
 VerdictKind = Literal[
     "input_bound",
+    "compute_bound",
     "phase",
     "stopped",
     "swapping",

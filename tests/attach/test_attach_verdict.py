@@ -7,7 +7,8 @@ from attached_builders import CPUS, GPU, MEMORY, PROGRESS, WORKER, facts, use
 from msgspec.structs import replace
 
 from autotune.attach import restart, verdict
-from autotune.model.attached import StackLine, Stacks
+from autotune.model.attached import AttachedWindow, StackLine, Stacks
+from autotune.model.watched import WatchedWindow
 
 IDLE_WORKER = replace(WORKER, use=use(0.02, waits=0.97))
 ALONE = {"workers": ()}
@@ -65,6 +66,27 @@ def test_stacks_tell_python_from_operations_of_torch():
     assert python.kind == "one_python_thread"
     assert "80 % of its time is outside of the model and the optimizer, mostly train.py:7" in python.text
     assert verdict.verdict(one, Stacks("py-spy", 100, {"forward": 0.9, "other": 0.1}, ())).kind == "one_thread"
+
+
+@pytest.mark.parametrize(
+    ("phases", "queued", "kind"),
+    [
+        ({"data_wait": 60.0, "forward": 30.0, "other": 10.0}, 1.0, "input_bound"),
+        ({"data_wait": 40.0, "forward": 30.0, "backward": 30.0}, None, "compute_bound"),
+        ({"other": 60.0, "forward": 40.0}, 0.0, "phase"),
+        ({"other": 60.0, "forward": 40.0}, 50.0, "queued"),
+    ],
+)
+def test_a_window_says_what_a_step_is_made_of(phases, queued, kind):
+    window = AttachedWindow(WatchedWindow(2, 20, "planned", 100.0, phases, {"other": "a.py:3"}, queued, None), "file")
+    found = verdict.verdict(facts(), None, window)
+    assert found.kind == kind
+    assert found.evidence[0] == "20 steps of 100 ms"
+    if kind == "phase":
+        assert found.text == "The largest part of each step, 60 %, is the script's own code, mostly in a.py:3."
+    share = restart.wasted_share(facts(), found, window)
+    assert share == (0.6 if kind == "input_bound" else 0.5 if kind == "queued" else None)
+    assert verdict.verdict(facts(state="T"), None, window).kind == "stopped"
 
 
 def test_a_restart_saves_at_most_what_is_wasted_of_what_is_left():

@@ -32,7 +32,7 @@ def test_a_process_is_looked_at_for_as_long_as_is_asked_for(asked, capsys):
     assert run(["diagnose", "--pid", "4711", "--seconds", "3", "--at", "step 5/10", "--quiet"]) == 0
     assert asked == [AttachOptions(4711, 15.0), AttachOptions(4711, 3.0, ProgressLine(5, 10))]
     said = capsys.readouterr()
-    assert said.err == "autotune: looking at process 4711 for 15 s; it goes on untouched\n"
+    assert said.err == "autotune: looking at process 4711 for 15 s; it goes on meanwhile\n"
     assert said.out.startswith("Starved by its loader.")
 
 
