@@ -18,7 +18,7 @@ from autotune.attach import remote_window, restart, sampling, stacks, target, ve
 from autotune.attach.facts import Facts
 from autotune.attach.target import Target
 from autotune.errors import UsageError
-from autotune.model.attached import Attached, Tier, TierName
+from autotune.model.attached import Attached, AttachVerdict, Tier, TierName
 from autotune.model.outlook import ProgressLine
 
 SECONDS = 15.0
@@ -69,7 +69,7 @@ def attach(options: AttachOptions) -> Attached:
         stacks=sampled,
         window=window,
         others=found.others,
-        notes=tuple(_notes(found)),
+        notes=tuple(_notes(found, bound)),
     )
 
 
@@ -89,9 +89,12 @@ def _counters(found: Target, facts: Facts) -> Tier:
     return Tier("counters", "used", f"{', '.join(seen)}{kept}", to_do)
 
 
-def _notes(found: Target) -> list[str]:
+def _notes(found: Target, bound: AttachVerdict) -> list[str]:
     about = found.about
     notes = []
+    started = next((other for other in found.others if other.what == "child"), None)
+    if bound.kind == "idle" and started is not None:
+        notes.append(f"it may only have started process {started.pid}: look at that one")
     if about.has_torch is None:
         notes.append("whether it has loaded torch is not known: the system hides that of other users' processes")
     elif not about.has_torch:

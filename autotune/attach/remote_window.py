@@ -20,7 +20,7 @@ from msgspec import Struct
 
 from autotune import reading
 from autotune.attach import access
-from autotune.attach.target import NEXT_START, Target
+from autotune.attach.target import NEXT_START, Target, has_ended
 from autotune.collect import artefacts
 from autotune.model.attached import AttachedWindow, Tier
 from autotune.model.watched import WatchedProcess
@@ -51,8 +51,10 @@ def _autotune_window():
             names["attach"](package, asked)
         except BaseException as error:
             import json
+            import os
 
             try:
+                os.makedirs(asked["folder"], exist_ok=True)
                 with open(asked["folder"] + "/{answer}", "w", encoding="utf-8") as file:
                     json.dump({{"state": "failed", "why": type(error).__name__ + ": " + str(error)}}, file)
             except OSError:
@@ -81,7 +83,7 @@ def measure(target: Target, limit_s: float = LIMIT_S) -> tuple[AttachedWindow | 
         return None, Tier("window", "refused", why, to_do)
     asked = Asked(_folder(target), limit_s)
     with _begin_file(target, asked) as file:
-        said = _call(target, file) or _answer(asked)
+        said = _call(target, file) or _answer(asked, target)
     if said:
         return None, Tier("window", "refused", said, NEXT_START)
     found = _window(asked.folder)
@@ -100,6 +102,8 @@ def _why_not(target: Target) -> tuple[str, str]:
         return f"its Python {version} cannot be asked: that begins with Python 3.14 (PEP 768)", NEXT_START
     if not about.has_torch:
         return "it has not loaded torch", NEXT_START
+    if not target.is_own and os.geteuid() != 0:
+        return "it belongs to another user", f"Run autotune as that user. {NEXT_START}"
     if _is_watched(target.environ):
         return "autotune watches or measures it already", "autotune watch says how it is doing."
     if _is_disabled(about.argv, target.environ):
@@ -177,7 +181,7 @@ def _call(target: Target, file: Path) -> str:
     return f"its Python refused: {last[0].strip()}"
 
 
-def _answer(asked: Asked) -> str:
+def _answer(asked: Asked, target: Target) -> str:
     """Wait for the window: "" once it is there, else why there is none."""
     began = time.monotonic()
     while True:
@@ -187,6 +191,8 @@ def _answer(asked: Asked) -> str:
             return ""
         if state in ("refused", "failed"):
             return f"{'it failed in the process: ' if state == 'failed' else ''}{(row or {}).get('why')}"
+        if has_ended(target):
+            return "the process ended meanwhile"
         passed = time.monotonic() - began
         if state is None and passed > REACH_S:
             return f"its main thread ran no Python for {REACH_S:.0f} s, and the probe cannot be loaded otherwise"

@@ -54,7 +54,7 @@ def sample(target: Target, seconds: float, root: Path = Path("/")) -> Samples:
     """Look at the target for `seconds`. Raises UsageError when it ends before it was seen twice."""
     pid = target.pid
     library, why_not = nvml.connect() if target.about.has_cuda is not False else (None, "it has not loaded CUDA")
-    used = gpu_use.used_by(library, _pids(target), target.environ) if library is not None else ()
+    used = gpu_use.used_by(library, (pid,), target.environ) if library is not None else ()
     seen: list[list[tuple[GpuSample, int]]] = [[] for _ in used]
     sources, why_no_progress = progress_file.find(target.about, root)
     before = cgroup.throttling(root, pid)
@@ -73,7 +73,7 @@ def sample(target: Target, seconds: float, root: Path = Path("/")) -> Samples:
     if len(moments) < 2:
         raise gone(pid)
     wall_s = moments[-1].at_s - moments[0].at_s
-    gpus = [gpu_use.reading(library, one, _pids(target), rows) for one, rows in zip(used, seen, strict=True)]
+    gpus = [gpu_use.reading(library, one, (pid,), rows) for one, rows in zip(used, seen, strict=True)]
     return Samples(
         moments=tuple(moments),
         quota=cgroup.cpu_quota(root, pid),
@@ -99,11 +99,6 @@ def _moment(target: Target, sources: tuple[ProgressSource, ...], root: Path) -> 
 def _look_at_gpus(library: Any, used: tuple[UsedGpu, ...], seen: list[list[tuple[GpuSample, int]]]) -> None:
     for one, rows in zip(used, seen, strict=True):
         rows.append(gpu_use.sample(library, one))
-
-
-def _pids(target: Target) -> tuple[int, ...]:
-    """Its numbers, that of the innermost container included: NVML in a container may count as either does."""
-    return (target.pid, *target.about.namespace_pids)
 
 
 def _unread(sources: tuple[ProgressSource, ...], moments: list[Moment]) -> str:

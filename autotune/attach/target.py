@@ -17,9 +17,6 @@ from autotune.model.attached import AttachedProcess, OtherProcess
 
 WHERE = "--pid"
 MOST_NAMED = 8
-_LAUNCHES = 0.02
-"""CPUs of a process that only waits for others."""
-
 NEXT_START = "At its next start, AUTOTUNE_WATCH=1 in front of the command watches the whole run."
 
 
@@ -64,9 +61,16 @@ def find(pid: int, root: Path = Path("/")) -> Target:
     below = [(one, other_process.about(one.pid, root)) for one in readings[1:]]
     abouts = {pid: about} | {one.pid: its for one, its in below if its is not None}
     roles = tuple((one, other_process.role(one, its, abouts.get(one.parent, about))) for one, its in below)
-    if about.is_python is False or (about.has_torch is False and _trains_below(below)):
+    launches = any(role == "rank" for _, role in roles)
+    if about.is_python is False or launches or (about.has_torch is False and _trains_below(below)):
         _refuse(about, below)
     return Target(about, roles, _others(below, roles, about, root))
+
+
+def has_ended(target: Target, root: Path = Path("/")) -> bool:
+    """Whether the process is gone; its number may be another's by now."""
+    reading = other_process.read(target.pid, root)
+    return reading is None or reading.state in "ZX" or reading.start_ticks != target.about.start_ticks
 
 
 def gone(pid: int) -> UsageError:
@@ -110,6 +114,7 @@ def script(about: ProcessAbout, name: str) -> str:
 def _refuse(about: ProcessAbout, below: Below) -> None:
     """Raises UsageError: of what the process has started, those are named that train."""
     what = "is no Python" if about.is_python is False else "has not loaded torch"
+    what = what if not about.has_torch else "is a launcher"
     name = Path(about.exe).name if about.exe else script(about, "it")
     training = [(one, its) for one, its in below if its is not None and its.is_python and its.has_torch]
     tops = [(one, its) for one, its in training if one.parent not in {other.pid for other, _ in training}]

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 
 from autotune.attach.facts import Facts
+from autotune.machine.other_process import WORKER
 from autotune.model.attached import AttachedWindow, AttachVerdict, Stacks, ThreadUse, VerdictKind
 from autotune.report.labels import PHASES
 from autotune.report.units import number, percent, size, step_time
@@ -33,6 +34,9 @@ ONE_CORE, OTHERS = 0.85, 0.3
 
 ALL_CPUS = 0.8
 """Of the CPUs that it may use."""
+
+LAUNCHES = 0.005
+"""CPUs of a main thread that waits for its children to end."""
 
 STORAGE = 0.2
 IDLE = 0.05
@@ -124,10 +128,12 @@ def _gpu_busy(facts: Facts, stacks: Stacks | None) -> AttachVerdict | None:
     busy = gpu_busy(facts)
     if busy is None or busy < GPU_BUSY:
         return None
-    text = (
-        f"The GPU is busy: kernels run in {percent(busy)} of NVML's periods. Nothing else of the machine holds it "
-        "back; how well these kernels use the GPU is not told by counters."
-    )
+    text = f"The GPU is busy: kernels run in {percent(busy)} of NVML's periods"
+    others = sum(gpu.other_processes or 0 for gpu in facts.gpus)
+    if others:
+        text += f", those of {others} other processes with them: how much of it is this one's is not told."
+    else:
+        text += ". Nothing else holds it back; how well these kernels use the GPU is not told by counters."
     return _made("gpu_busy", text, list(_of_gpus(facts)))
 
 
@@ -140,6 +146,20 @@ def _storage(facts: Facts, stacks: Stacks | None) -> AttachVerdict | None:
     who = "it waits" if worst == main else "its loader workers wait"
     text = f"Storage-bound: {who} for storage {percent(worst)} of the time."
     return _made("storage", text, [*_of_storage(facts), *_of_workers(facts)])
+
+
+def _launcher(facts: Facts, stacks: Stacks | None) -> AttachVerdict | None:
+    """A parent of torch.multiprocessing.spawn: its ranks look like workers of torch before 2.6, which have no name."""
+    main = facts.main
+    named = any(worker.use.name == WORKER for worker in facts.workers)
+    if main is None or main.cpu_share >= LAUNCHES or named or not facts.workers:
+        return None
+    pid = facts.workers[0].pid
+    text = (
+        "Nothing runs in it but in the processes that it has started. If these train (torch.multiprocessing.spawn), "
+        f"look at one of them: autotune diagnose --pid {pid}"
+    )
+    return _made("idle", text, [*_of_main(facts), *_of_workers(facts)])
 
 
 def _starved(facts: Facts, stacks: Stacks | None) -> AttachVerdict | None:
@@ -218,7 +238,7 @@ def _sleeping(facts: Facts, stacks: Stacks | None) -> AttachVerdict | None:
 def _idle(facts: Facts, stacks: Stacks | None) -> AttachVerdict | None:
     if facts.cpus.own + facts.cpus.children >= IDLE or (gpu_busy(facts) or 0.0) >= IDLE:
         return None
-    text = "Nothing of it runs: it waits for something outside, such as another rank, the network or input."
+    text = "Nothing of it runs: it sleeps, or waits for something outside: another rank, the network, input."
     return _made("idle", text, list(_seen(facts)))
 
 
@@ -248,7 +268,9 @@ def _of_window(window: AttachedWindow, facts: Facts) -> AttachVerdict:
 
 
 _OUTSIDE: tuple[Case, ...] = (_stopped, _swapping, _throttled, _gpu_throttled)
-_CASES: tuple[Case, ...] = (*(_gpu_busy, _idle, _storage, _starved, _queued, _cpu_busy, _one_thread, _sleeping),)
+_CASES: tuple[Case, ...] = (
+    *(_gpu_busy, _idle, _launcher, _storage, _starved, _queued, _cpu_busy, _one_thread, _sleeping),
+)
 
 
 def _made(kind: VerdictKind, text: str, evidence: list[str]) -> AttachVerdict:

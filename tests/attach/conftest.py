@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
+import os
+import signal
 import subprocess
 import sys
 import time
@@ -9,6 +12,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
+
+from autotune.machine import other_process
 
 LOOP = Path(__file__).parents[2] / "fixtures" / "attach" / "loop.py"
 
@@ -27,13 +32,14 @@ class Started:
 
 @pytest.fixture
 def start(tmp_path):
-    """start(*words, before=()): a Python process that has said something on stderr; it is ended with the test."""
+    """start(*words, before=(), python=...): a process that has said something on stderr; it is ended with the test.
+    Without `python` the words are started by what is `before` them."""
     processes = []
 
     def begin(*words, before=(), python=sys.executable, **options):
         log = tmp_path / f"train-{len(processes)}.log"
         with log.open("wb") as file:
-            words = [*before, python, *map(str, words)]
+            words = [*before, *([python] if python else []), *map(str, words)]
             one = subprocess.Popen(words, stdin=subprocess.DEVNULL, stderr=file, stdout=file, cwd=tmp_path, **options)
         processes.append(one)
         until = time.monotonic() + 60
@@ -44,7 +50,9 @@ def start(tmp_path):
 
     yield begin
     for one in processes:
-        one.kill()
+        for each in other_process.tree(one.pid):  # what it has started does not end with it
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(each.pid, signal.SIGKILL)
         one.wait()
 
 

@@ -68,6 +68,27 @@ def test_a_healthy_training_on_all_its_cpus(training):
     assert found.workers == ()
 
 
+@pytest.mark.train
+@pytest.mark.long
+def test_a_launcher_names_its_ranks_and_a_rank_the_others(training):
+    one = training(
+        "--bound", "sleep", before=(sys.executable, "-m", "torch.distributed.run", "--nproc-per-node=2"), python=None
+    )
+    while "it/s" not in one.log.read_text():  # torchrun itself has said something before
+        time.sleep(0.1)
+    with pytest.raises(UsageError, match="is a launcher: it has started what trains") as raised:
+        look(one.pid)
+    ranks = children(one.pid)
+    assert [f"--pid {pid}    # loop.py, rank {rank}" in raised.value.to_do for rank, pid in enumerate(ranks)] == [
+        True
+    ] * 2
+    found = look(ranks[1], 1.0)
+    assert found.process.rank == 1
+    assert [(other.pid, other.what, other.rank) for other in found.others] == [(ranks[0], "rank", 0)]
+    one.process.terminate()
+    one.process.wait()
+
+
 def test_one_that_is_bound_by_a_single_thread(start, script):
     found = look(start(script(SPIN)).pid)
     assert found.verdict.kind in {"one_thread"} | SHORT
@@ -163,16 +184,17 @@ def test_a_process_of_another_user_is_seen_as_far_as_the_system_lets(start, scri
 @pytest.mark.skipif(os.geteuid() != 0, reason="needs root, to make a PID namespace")
 def test_in_and_out_of_a_container(start, script):
     """From outside it has our number and one of its own; inside, only its own is known."""
-    one = start(script(SPIN), before=("unshare", "--pid", "--mount-proc", "--fork"))
+    one = start(script(SPIN), before=("unshare", "--pid", "--mount-proc", "--fork", "--kill-child"))
     (pid,) = children(one.pid)
     found = look(pid)
     assert "it runs in a container of its own, as process 1" in found.notes
-    inside = f"{sys.executable} {script(SPIN)} & sleep 1; {sys.executable} -m autotune diagnose --pid {{}} --seconds 1"
-    shell = ["unshare", "--pid", "--mount-proc", "--fork", "sh", "-c"]
-    seen = subprocess.run([*shell, inside.format("$!") + "; kill $!"], capture_output=True, text=True, cwd=LOOP_ROOT)
+    code = (
+        "import sys; from autotune.cli import run; "
+        "[run(['diagnose', '--tier', '1', '--seconds', '1', '--quiet', '--pid', pid]) for pid in sys.argv[1:]]"
+    )
+    inside = f'{sys.executable} script.py & sleep 0.5; {sys.executable} -c "$1" $! {pid}; kill $!'
+    words = ["unshare", "--pid", "--mount-proc", "--fork", "--kill-child", "sh", "-c", inside, "sh", code]
+    environ = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[2])}
+    seen = subprocess.run(words, capture_output=True, text=True, cwd=one.log.parent, env=environ)
     assert "script.py, process" in seen.stdout, seen.stderr
-    missing = subprocess.run([*shell, inside.format(pid) + "; kill $!"], capture_output=True, text=True, cwd=LOOP_ROOT)
-    assert f"there is no process {pid} here" in missing.stderr
-
-
-LOOP_ROOT = Path(__file__).parents[2]
+    assert f"there is no process {pid} here" in seen.stderr

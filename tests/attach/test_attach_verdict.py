@@ -36,6 +36,9 @@ FULL = use(0.99)
         ({"main": use(0.0, waits=1.0), "cpus": replace(CPUS, own=0.0, children=0.0), **ALONE}, "idle"),
         ({"workers": (IDLE_WORKER,)}, "cannot_tell"),
         ({"main": None}, "cannot_tell"),
+        ({"main": use(0.001, waits=0.99), "workers": (replace(WORKER, use=use(1.0)),)}, "idle"),
+        ({"main": use(0.001, waits=0.99)}, "starved_by_workers"),
+        ({"gpus": (replace(GPU, busy_share=0.96, other_processes=2),)}, "gpu_busy"),
     ],
 )
 def test_the_bound_that_the_evidence_shows(changes, kind):

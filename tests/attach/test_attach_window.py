@@ -17,6 +17,7 @@ from test_attach_facts import ABOUT
 from autotune.attach import remote_window, target
 from autotune.attach.remote_window import Asked
 from autotune.attach.target import Target
+from autotune.machine import other_process
 
 SCRIPT = textwrap.dedent(
     """
@@ -76,6 +77,10 @@ def trained(tmp_path, monkeypatch):
             one.kill()
 
 
+OURS = Target(other_process.about(os.getpid()), (), ())
+"""A process that does not end."""
+
+
 def asked(folder, limit_s=60.0):
     return Asked(folder, limit_s)
 
@@ -90,7 +95,7 @@ def test_a_window_is_measured_and_everything_is_off_again(trained, tmp_path):
     where = asked(tmp_path / ".autotune" / "watch" / "attach-x")
     with begun(where) as file:
         child = trained(str(file), where.folder)
-        said = remote_window._answer(where)
+        said = remote_window._answer(where, OURS)
         (where.folder / "over").touch()
         out, err = child.communicate(timeout=200)
     assert said == ""
@@ -111,7 +116,7 @@ def test_steps_that_are_too_few_until_the_time_is_up_make_no_window_and_leave_no
     where = asked(tmp_path / ".autotune" / "watch" / "attach-x", limit_s=0.001)
     with begun(where) as file:
         child = trained(str(file), where.folder)
-        said = remote_window._answer(where)
+        said = remote_window._answer(where, OURS)
         (where.folder / "over").touch()
         out, err = child.communicate(timeout=200)
     assert "steps in 0 s" in said or "made a step in 0 s" in said
@@ -126,6 +131,11 @@ def test_a_folder_that_cannot_be_written_costs_the_training_nothing(trained, tmp
     with begun(where) as file:
         out, err = trained(str(file), tmp_path, steps=40).communicate(timeout=200)
     assert (out.split(" ")[:2], err) == (["True", "40"], "")
+
+
+def test_a_process_that_ends_meanwhile_is_not_waited_for(tmp_path):
+    gone = Target(replace(OURS.about, start_ticks=1), (), ())
+    assert remote_window._answer(asked(tmp_path), gone) == "the process ended meanwhile"
 
 
 def test_a_file_that_is_read_too_late_does_nothing(tmp_path, monkeypatch):
@@ -153,7 +163,7 @@ def test_what_the_process_answers(tmp_path, monkeypatch, row, said):
     monkeypatch.setattr(remote_window, "SLACK_S", 0.0)
     if row is not None:
         (tmp_path / remote_window.ANSWER).write_text(json.dumps(row))
-    assert remote_window._answer(asked(tmp_path, 0.0)) == said
+    assert remote_window._answer(asked(tmp_path, 0.0), OURS) == said
 
 
 NEW = replace(ABOUT, python=(3, 14), uid=os.geteuid(), pid=os.getpid(), exe=sys.executable)

@@ -37,7 +37,7 @@ FEWEST = 3
 LOOPS = ("torch/optim/optimizer.py", "wrapper")
 """Where torch goes through the hooks of an optimizer: the dictionary of all hooks must not change meanwhile."""
 
-PAUSE_S = 0.001
+PAUSE_S, LONGEST_PAUSE_S = 0.001, 0.05
 
 
 class WindowWatch(Watch):
@@ -136,8 +136,10 @@ def at_quiet_moment(act: Callable[[], object]) -> None:
     A thread that wakes up has just got the interpreter lock, and keeps it for the switch interval (5 ms): the look at
     all stacks and `act` take a tenth of a millisecond.
     """
+    pause_s = PAUSE_S
     while True:
-        time.sleep(PAUSE_S)
+        time.sleep(pause_s)
+        pause_s = min(LONGEST_PAUSE_S, 1.2 * pause_s)
         if not any(map(_is_in_loop, sys._current_frames().values())):
             act()
             return
