@@ -236,7 +236,9 @@ def _sleeping(facts: Facts, stacks: Stacks | None) -> AttachVerdict | None:
 
 
 def _idle(facts: Facts, stacks: Stacks | None) -> AttachVerdict | None:
-    if facts.cpus.own + facts.cpus.children >= IDLE or (gpu_busy(facts) or 0.0) >= IDLE:
+    uses = [*([facts.main] if facts.main is not None else []), *(worker.use for worker in facts.workers)]
+    is_queued = any((use.queued_share or 0.0) >= QUEUED for use in uses)
+    if is_queued or facts.cpus.own + facts.cpus.children >= IDLE or (gpu_busy(facts) or 0.0) >= IDLE:
         return None
     text = "Nothing of it runs: it sleeps, or waits for something outside: another rank, the network, input."
     return _made("idle", text, list(_seen(facts)))

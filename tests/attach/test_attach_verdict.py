@@ -34,6 +34,7 @@ FULL = use(0.99)
         ({"main": FULL, "cpus": replace(CPUS, own=1.0), "gpus": (GPU,), **ALONE}, "one_python_thread"),
         ({"main": use(0.3), **ALONE}, "starved"),
         ({"main": use(0.0, waits=1.0), "cpus": replace(CPUS, own=0.0, children=0.0), **ALONE}, "idle"),
+        ({"main": use(0.03, queued=0.9), "cpus": replace(CPUS, own=0.03, children=0.0), **ALONE}, "queued"),
         ({"workers": (IDLE_WORKER,)}, "cannot_tell"),
         ({"main": None}, "cannot_tell"),
         ({"main": use(0.001, waits=0.99), "workers": (replace(WORKER, use=use(1.0)),)}, "idle"),
