@@ -217,6 +217,7 @@ def _window(folder: Path) -> AttachedWindow | None:
             state = msgspec.json.decode(reading.read(file, most_bytes=MOST_BYTES), type=WatchedProcess)
         except (OSError, msgspec.MsgspecError):
             continue
-        if state.windows:
-            return AttachedWindow(state.windows[-1], str(file))
+        measured = state.windows[-1] if state.windows else None
+        if measured is not None and measured.phases_ms and measured.step_ms > 0:
+            return AttachedWindow(measured, str(file))
     return None

@@ -10,9 +10,11 @@ import sys
 import textwrap
 import time
 
+import msgspec
 import pytest
 from msgspec.structs import replace
 from test_attach_facts import ABOUT
+from watched_builders import process
 
 from autotune.attach import remote_window, target
 from autotune.attach.remote_window import Asked
@@ -131,6 +133,17 @@ def test_a_folder_that_cannot_be_written_costs_the_training_nothing(trained, tmp
     with begun(where) as file:
         out, err = trained(str(file), tmp_path, steps=40).communicate(timeout=200)
     assert (out.split(" ")[:2], err) == (["True", "40"], "")
+
+
+@pytest.mark.parametrize("changes", [{"phases_ms": {}}, {"step_ms": 0.0}, {"steps": "many"}])
+def test_a_window_that_makes_no_sense_is_none(tmp_path, changes):
+    """The process may be another user's: what it left may be anything."""
+    row = msgspec.to_builtins(process())
+    row["windows"] = [row["windows"][0] | changes]
+    (tmp_path / "state-h-7.json").write_text(json.dumps(row))
+    assert remote_window._window(tmp_path) is None
+    (tmp_path / "state-h-8.json").write_text(json.dumps(msgspec.to_builtins(process())))
+    assert remote_window._window(tmp_path).window.steps == 20
 
 
 def test_a_process_that_ends_meanwhile_is_not_waited_for(tmp_path):
