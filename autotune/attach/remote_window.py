@@ -5,13 +5,12 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
 import os
 import subprocess
 import tempfile
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -82,8 +81,12 @@ def measure(target: Target, limit_s: float = LIMIT_S) -> tuple[AttachedWindow | 
     if why:
         return None, Tier("window", "refused", why, to_do)
     asked = Asked(_folder(target), limit_s)
-    with _begin_file(target, asked) as file:
-        said = _call(target, file) or _answer(asked, target)
+    file = _begin_file(target, asked)
+    refused = _call(target, file)
+    said = refused or _answer(asked, target)
+    if refused or _read(asked.folder) is not None:  # else the process may still come to it, after its deadline
+        file.unlink()
+        file.parent.rmdir()
     if said:
         return None, Tier("window", "refused", said, NEXT_START)
     found = _window(asked.folder)
@@ -139,9 +142,8 @@ def _folder(target: Target) -> Path:
     return folder / name
 
 
-@contextlib.contextmanager
-def _begin_file(target: Target, asked: Asked) -> Iterator[Path]:
-    """The file that the process is to run. One that it did not come to by then runs into its deadline later."""
+def _begin_file(target: Target, asked: Asked) -> Path:
+    """The file that the process is to run, alone in a folder. After its deadline it does nothing."""
     folder = Path(tempfile.mkdtemp(prefix="autotune-"))
     file = folder / f"begin-{target.pid}.py"
     row = {
@@ -155,10 +157,7 @@ def _begin_file(target: Target, asked: Asked) -> Iterator[Path]:
     if not target.is_own:
         folder.chmod(0o755)
         file.chmod(0o644)
-    yield file
-    if _read(asked.folder) is not None:
-        file.unlink()
-        folder.rmdir()
+    return file
 
 
 def _call(target: Target, file: Path) -> str:

@@ -27,8 +27,8 @@ def restart(facts: Facts, verdict: AttachVerdict, window: AttachedWindow | None)
 def wasted_share(facts: Facts, verdict: AttachVerdict, window: AttachedWindow | None) -> float | None:
     """Of the time, at most; None where the verdict names nothing that has a share."""
     main, busy = facts.main, verdicts.gpu_busy(facts)
-    if verdict.kind == "queued" and window is not None and window.window.queued_ms is not None:
-        return window.window.queued_ms / window.window.step_ms
+    if verdict.kind == "queued" and window is not None:
+        return verdicts.queued_share(window)
     shares = {
         "throttled": facts.cpus.throttled_share,
         "queued": main.queued_share if main is not None else None,

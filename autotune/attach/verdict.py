@@ -70,6 +70,13 @@ def workers_busy(facts: Facts) -> float | None:
     return sum(known) / len(known) if known else None
 
 
+def queued_share(window: AttachedWindow) -> float | None:
+    """The part of a window's step for which the training thread had no CPU. A step is the mean without the slowest
+    tenth, which may have waited most: never more than all of it."""
+    measured = window.window
+    return None if measured.queued_ms is None else min(1.0, measured.queued_ms / measured.step_ms)
+
+
 def gpu_busy(facts: Facts) -> float | None:
     """The busiest GPU's share; None where none tells."""
     return max((gpu.busy_share for gpu in facts.gpus if gpu.busy_share is not None), default=None)
@@ -249,9 +256,9 @@ def _of_window(window: AttachedWindow, facts: Facts) -> AttachVerdict:
     measured = window.window
     steps = f"{measured.steps} steps of {step_time(measured.step_ms)}"
     seen = [steps, *_of_workers(facts), *_of_cpus(facts), *_of_gpus(facts)]
-    if measured.queued_ms is not None and measured.queued_ms >= WAITING * measured.step_ms:
-        share = percent(measured.queued_ms / measured.step_ms)
-        text = f"Short of CPUs: for {share} of each step the training thread is ready to run and gets no CPU."
+    queued = queued_share(window)
+    if queued is not None and queued >= WAITING:
+        text = f"Short of CPUs: for {percent(queued)} of each step the training thread is ready to run and gets no CPU."
         return _made("queued", text, seen)
     parts: dict[str, float] = {}
     for phase, ms in measured.phases_ms.items():

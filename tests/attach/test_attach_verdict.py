@@ -79,6 +79,7 @@ def test_stacks_tell_python_from_operations_of_torch():
         ({"data_wait": 40.0, "forward": 30.0, "backward": 30.0}, None, "compute_bound"),
         ({"other": 60.0, "forward": 40.0}, 0.0, "phase"),
         ({"other": 60.0, "forward": 40.0}, 50.0, "queued"),
+        ({"other": 60.0, "forward": 40.0}, 130.0, "queued"),
     ],
 )
 def test_a_window_says_what_a_step_is_made_of(phases, queued, kind):
@@ -89,7 +90,8 @@ def test_a_window_says_what_a_step_is_made_of(phases, queued, kind):
     if kind == "phase":
         assert found.text == "The largest part of each step, 60 %, is the script's own code, mostly in a.py:3."
     share = restart.wasted_share(facts(), found, window)
-    assert share == (0.6 if kind == "input_bound" else 0.5 if kind == "queued" else None)
+    of_queued = min(1.0, (queued or 0.0) / 100.0)
+    assert share == {"input_bound": 0.6, "queued": of_queued}.get(kind)
     assert verdict.verdict(facts(state="T"), None, window).kind == "stopped"
 
 
