@@ -17,7 +17,7 @@ ROOT = Path(__file__).parents[1]
 NAVIGATION = {
     "Tutorials": ["trainer", "lightning-cli", "raw-loop", "sbatch", "rented-gpu", "ci"],
     "How to": [
-        *("install", "ci", "notebooks", "reports", "watch", "fit", "gpu", "jobs", "cluster", "containers"),
+        *("install", "ci", "notebooks", "reports", "attach", "watch", "fit", "gpu", "jobs", "cluster", "containers"),
         *("patch-file", "adding-a-rule"),
     ],
     "Rules": ["rules/README", "rules/symptoms", "rules/what-ifs", "rules/left-out"],

@@ -18,11 +18,11 @@ import msgspec
 
 from autotune.collect import request, request_document
 from autotune.diagnose import manifest
-from autotune.model import evidence, recording, recording_sections, report, scanned, watched
+from autotune.model import attached, evidence, recording, recording_sections, report, scanned, watched
 from autotune.report.json import documents
 
 ROOT = Path(__file__).parents[1] / "autotune"
-MODULES = (evidence, recording_sections, report, scanned, watched)
+MODULES = (attached, evidence, recording_sections, report, scanned, watched)
 """Where the classes are that those of SCHEMAS consist of, unless they stand in the same module."""
 
 Json = dict[str, Any]
@@ -47,6 +47,7 @@ SCHEMAS = (
     Schema("report/json/check.schema.json", documents.CheckDocument, "autotune check --format json"),
     Schema("report/json/tune.schema.json", documents.TuneDocument, "autotune tune --format json"),
     Schema("report/json/fit.schema.json", documents.FitDocument, "autotune fit --format json"),
+    Schema("report/json/attach.schema.json", documents.AttachDocument, "autotune diagnose --pid --format json"),
     Schema("report/json/watch.schema.json", documents.WatchDocument, "autotune watch --format json"),
     Schema("report/json/runs.schema.json", documents.RunsDocument, "autotune runs --format json"),
     Schema("report/json/verify.schema.json", documents.VerifyDocument, "autotune verify --format json"),

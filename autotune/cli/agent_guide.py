@@ -31,6 +31,8 @@ WORKFLOW = (
     "`faster` proves a gain; `cannot_tell` does not.",
     'Restart training. `autotune report --at "PROGRESS LINE" --format json`: `outlook.promise` says whether the job is '
     "as fast as expected.",
+    "A training runs already: `autotune diagnose --pid PID --format json` says what bounds it, without a restart. "
+    "`--tier 1` reads counters of the system alone; Python 3.14 and later runs the probe for one window otherwise.",
     "`autotune watch --format json`: how runs under `AUTOTUNE_WATCH=1` are doing, and their `drift` since the start.",
 )
 RULES = (
@@ -49,7 +51,7 @@ DOES = {
     "writes": "writes the user's files",
     "trains": "reads files; with a command it is a real training",
 }
-SCHEMAS = {"diagnose": "report"}
+SCHEMAS = {"diagnose": "report", "diagnose --pid": "attach"}
 """The file of a verb's schema where it is not named after the verb."""
 
 

@@ -10,7 +10,9 @@ from pathlib import Path
 from typing import Any
 
 import click
+from click.core import ParameterSource
 
+from autotune.attach.attach import ALL_TIERS, SECONDS, AttachOptions, attach
 from autotune.cli import options
 from autotune.cli.outlook_options import load_asked, outlook, outlook_request
 from autotune.cli.output import columns, has_colour, show, verdict_last
@@ -41,6 +43,12 @@ JOB = (
 LOAD = "Report on a stored diagnosis (last: the newest) instead of a run, as `autotune report` does."
 PATH = click.Path(exists=True, path_type=Path)
 TRACE = "Report on traces of torch.profiler instead of a run; a COMMAND behind them only tells whose files they are of."
+PID = "Look at a process that already runs, without a restart; it excludes a COMMAND (docs/attach.md)."
+LOOK = f"With --pid: how long to look at it (default: {SECONDS:g})."
+TIER = (
+    "With --pid: the highest tier to use (default: 3). 1: counters of the system; 2: stacks, by py-spy; 3: a window of "
+    "the probe in the process (Python 3.14 and later)."
+)
 OF_A_RUN = ("load", "job", "steps", "warmup", "after", "keep_going", "no_what_ifs")
 """Options that mean nothing to traces."""
 
@@ -62,6 +70,9 @@ OF_A_RUN = ("load", "job", "steps", "warmup", "after", "keep_going", "no_what_if
 @options.verbose
 @options.load(LOAD)
 @click.option("--trace", "traces", multiple=True, type=PATH, metavar="FILE_OR_FOLDER...", help=TRACE)
+@click.option("--pid", type=AT_LEAST_ONE, help=PID)
+@click.option("--tier", type=click.IntRange(1, ALL_TIERS), help=TIER)
+@click.option("--seconds", type=click.FloatRange(min=1.0), help=LOOK)
 @options.no_lock
 @options.quiet
 @options.script_command
@@ -74,7 +85,14 @@ def command(command: tuple[str, ...], **given: Any) -> None:
         autotune diagnose train.py --lr 1e-4
         autotune diagnose -- torchrun --nproc-per-node 2 train.py
         autotune diagnose --trace trace.json.gz
+        autotune diagnose --pid 4711
     """
+    if given["pid"] is not None:
+        _look_at(command, given)
+        return
+    alone = [f"--{name}" for name in ("seconds", "tier") if given[name] is not None]
+    if alone:
+        raise UsageError("it is about the process of --pid, and there is none", where=", ".join(alone))
     asked = outlook_request(given)
     if given["traces"]:
         _print(_read_traces(command, asked, given), given)
@@ -82,6 +100,37 @@ def command(command: tuple[str, ...], **given: Any) -> None:
         _print(load_asked(given["load"], given), given)
     elif _measure(command, asked, given).run.outcome in FAILED:
         raise SystemExit(ScriptError.exit_code)
+
+
+WITH_PID = ("pid", "seconds", "tier", "at", "format_", "output", "quiet", "verbose", "no_lock")
+"""Options that mean something to a process that runs already; it is not measured alone, so that no lock is taken."""
+
+
+def _look_at(command: tuple[str, ...], given: Mapping[str, Any]) -> None:
+    """Say what bounds a process that runs. Raises UsageError for a COMMAND or options of a measurement beside it."""
+    if command:
+        raise UsageError(
+            f"it looks at process {given['pid']}, and {command[0]} would start another",
+            where="--pid",
+            to_do="Leave one of them out.",
+        )
+    context = click.get_current_context()
+    names = {one.name or "": one.opts[0] for one in context.command.params if isinstance(one, click.Option)}
+    is_typed = ParameterSource.COMMANDLINE
+    unused = [
+        option
+        for name, option in names.items()
+        if name not in WITH_PID and context.get_parameter_source(name) is is_typed
+    ]
+    if unused:
+        raise UsageError(f"{', '.join(unused)} is about a run that autotune starts or has stored", where="--pid")
+    wanted = AttachOptions(given["pid"], given["seconds"] or SECONDS, given["at"], given["tier"] or ALL_TIERS)
+    output = given["output"]
+    if not given["quiet"]:
+        print_stderr(f"autotune: looking at process {wanted.pid} for {wanted.seconds:g} s; it goes on meanwhile")
+    found = attach(wanted)
+    text = render("diagnose --pid", found, given["format_"], colour=has_colour(output), width=columns(output))
+    show(text, output)
 
 
 def _print(report: Report, given: Mapping[str, Any]) -> None:

@@ -1,4 +1,4 @@
-"""Limits and counters of the control groups that this process is in: v2, v1 and both at once (hybrid).
+"""Limits and counters of the control groups that a process is in, by default this one: v2, v1 and both (hybrid).
 
 A limit holds for everything below it, so every level counts, from the process's own group up to the highest
 group that can be seen. Sources: kernel documentation, admin-guide/cgroup-v2 and cgroup-v1/memory;
@@ -22,39 +22,39 @@ class ControlGroup(Struct, frozen=True):
     is_v2: bool
 
 
-def groups(controller: str, root: Path = Path("/")) -> tuple[ControlGroup, ...]:
-    """The levels that can limit `controller` ("cpu" or "memory") for this process, the innermost first.
+def groups(controller: str, root: Path = Path("/"), pid: int | None = None) -> tuple[ControlGroup, ...]:
+    """The levels that can limit `controller` ("cpu" or "memory") for the process, the innermost first.
 
     The v2 levels are always among them: where a hierarchy does not carry the controller, its files are
     missing.
     """
     found: list[ControlGroup] = []
     table = mounts(root)
-    for names, path in _memberships(root):
+    for names, path in _memberships(root, pid):
         mount = _mount_of(names, controller, table)
         if mount is not None:
             found += _levels(mount, path, root)
     return tuple(found)
 
 
-def cpu_quota(root: Path = Path("/")) -> float | None:
+def cpu_quota(root: Path = Path("/"), pid: int | None = None) -> float | None:
     """CPUs by the tightest quota of all levels (quota / period), or None when nothing limits them."""
-    quotas = [quota for group in groups("cpu", root) if (quota := _cpu_quota(group)) is not None]
+    quotas = [quota for group in groups("cpu", root, pid) if (quota := _cpu_quota(group)) is not None]
     return min(quotas, default=None)
 
 
-def memory_limit(root: Path = Path("/")) -> int | None:
+def memory_limit(root: Path = Path("/"), pid: int | None = None) -> int | None:
     """Bytes by the tightest limit of all levels, or None. A v1 group without a limit states about 2**63."""
-    limits = [limit for group in groups("memory", root) if (limit := _memory_limit(group)) is not None]
+    limits = [limit for group in groups("memory", root, pid) if (limit := _memory_limit(group)) is not None]
     return min(limits, default=None)
 
 
-def memory_left(root: Path = Path("/")) -> int | None:
+def memory_left(root: Path = Path("/"), pid: int | None = None) -> int | None:
     """Bytes that can still be used below the tightest level, or None when nothing limits.
 
     The inactive page cache counts as free: the kernel gives it back before it kills.
     """
-    left = [room for group in groups("memory", root) if (room := _memory_left(group)) is not None]
+    left = [room for group in groups("memory", root, pid) if (room := _memory_left(group)) is not None]
     return min(left, default=None)
 
 
@@ -66,10 +66,10 @@ class Throttling(Struct, frozen=True):
     num_periods: int
 
 
-def throttling(root: Path = Path("/")) -> dict[Path, Throttling]:
+def throttling(root: Path = Path("/"), pid: int | None = None) -> dict[Path, Throttling]:
     """The CPU bandwidth counters of each level that has them, by its folder."""
     found = {}
-    for group in groups("cpu", root):
+    for group in groups("cpu", root, pid):
         stat = proc_files.table(group.folder / "cpu.stat")
         key, unit = ("throttled_usec", 1e-6) if group.is_v2 else ("throttled_time", 1e-9)
         if key in stat and "nr_periods" in stat:
@@ -78,9 +78,9 @@ def throttling(root: Path = Path("/")) -> dict[Path, Throttling]:
     return found
 
 
-def num_oom_kills(root: Path = Path("/")) -> int | None:
-    """Processes of our memory group that the kernel has killed for memory; None when nobody counts them."""
-    for group in groups("memory", root):
+def num_oom_kills(root: Path = Path("/"), pid: int | None = None) -> int | None:
+    """Processes of its memory group that the kernel has killed for memory; None when nobody counts them."""
+    for group in groups("memory", root, pid):
         name = "memory.events" if group.is_v2 else "memory.oom_control"
         kills = proc_files.table(group.folder / name).get("oom_kill")
         if kills is not None:
@@ -88,9 +88,9 @@ def num_oom_kills(root: Path = Path("/")) -> int | None:
     return None
 
 
-def _memberships(root: Path) -> list[tuple[frozenset[str], str]]:
-    """(controllers, path) of each line of /proc/self/cgroup; the v2 line "0::/path" has no controllers."""
-    lines = (proc_files.text(root / "proc/self/cgroup") or "").splitlines()
+def _memberships(root: Path, pid: int | None) -> list[tuple[frozenset[str], str]]:
+    """(controllers, path) of each line of /proc/PID/cgroup; the v2 line "0::/path" has no controllers."""
+    lines = (proc_files.text(root / "proc" / ("self" if pid is None else str(pid)) / "cgroup") or "").splitlines()
     rows = [line.split(":", 2) for line in lines]
     return [(frozenset(filter(None, row[1].split(","))), row[2]) for row in rows if len(row) == 3]
 

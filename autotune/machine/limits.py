@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import platform
 from pathlib import Path
+from typing import Any
 
 from autotune.machine import cgroup, proc_files
 from autotune.model.evidence import RUN, Fact, Value
@@ -58,10 +59,12 @@ def cpu_limited_by(affinity: frozenset[int] | None, quota: float | None, host: i
 
 def host_cpus(root: Path = Path("/")) -> int | None:
     """Logical CPUs of the host that are switched on."""
-    import psutil  # of the extra "train": what reads a stored run does without
-
     online = proc_files.text(root / _CPUS / "online")
-    return len(cpu_list(online)) if online else psutil.cpu_count(logical=True)
+    if online:
+        return len(cpu_list(online))
+    import psutil  # of the extra "train": a system without /sys needs it
+
+    return psutil.cpu_count(logical=True)
 
 
 def cpu_list(ranges: str) -> frozenset[int]:
@@ -101,22 +104,24 @@ def load(root: Path = Path("/")) -> float | None:
     return float(words[0]) if words else psutil.getloadavg()[0]
 
 
-def memory_limit(root: Path = Path("/")) -> int:
+def memory_limit(root: Path = Path("/"), pid: int | None = None) -> int:
     """Bytes: the least of the machine's memory and every cgroup limit."""
-    import psutil
-
-    limit = cgroup.memory_limit(root)
-    total = _meminfo(root, "MemTotal") or int(psutil.virtual_memory().total)
+    limit = cgroup.memory_limit(root, pid)
+    total = _meminfo(root, "MemTotal") or int(_virtual_memory().total)
     return min(total, limit) if limit is not None else total
 
 
-def memory_available(root: Path = Path("/")) -> int:
+def memory_available(root: Path = Path("/"), pid: int | None = None) -> int:
     """Bytes that a new process could use now without swapping or being killed."""
-    import psutil
-
-    left = cgroup.memory_left(root)
-    free = _meminfo(root, "MemAvailable") or int(psutil.virtual_memory().available)
+    left = cgroup.memory_left(root, pid)
+    free = _meminfo(root, "MemAvailable") or int(_virtual_memory().available)
     return min(free, left) if left is not None else free
+
+
+def _virtual_memory() -> Any:
+    import psutil  # of the extra "train": a system without /proc needs it
+
+    return psutil.virtual_memory()
 
 
 def _meminfo(root: Path, key: str) -> int | None:
@@ -125,3 +130,12 @@ def _meminfo(root: Path, key: str) -> int | None:
         if name == key and value.split()[1:] == ["kB"]:
             return int(value.split()[0]) * 1024
     return None
+
+
+def busy_cpu_s(root: Path = Path("/")) -> float | None:
+    """CPU seconds of everybody on the host since it was booted, interrupts included; None where nothing tells."""
+    words = (proc_files.text(root / "proc/stat") or "").split(maxsplit=9)
+    if words[:1] != ["cpu"] or len(words) < 8:
+        return None
+    user, nice, system, _, _, irq, softirq = map(int, words[1:8])
+    return (user + nice + system + irq + softirq) / os.sysconf("SC_CLK_TCK")

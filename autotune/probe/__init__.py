@@ -53,6 +53,13 @@ def start_watch() -> None:
     imports.install({"torch": [_on_watched_torch]})
 
 
+def measure_window(asked: dict[str, Any]) -> None:
+    """Measure one window of this process, which trains already, from a thread of ours (`watch/remote.py`)."""
+    from .watch import remote
+
+    remote.measure(asked)
+
+
 _request: list[RequestDocument] = []
 """The Request of this process, once started."""
 

@@ -36,6 +36,13 @@ def _execute(package: str) -> "ModuleType":
     return module
 
 
+def attach(package: str, asked: "dict[str, object]") -> None:
+    """Measure one window of this process, which runs already (watch/remote.py). Raises where that cannot be."""
+    if os.environ.get("AUTOTUNE_REQUEST") or os.environ.get("AUTOTUNE_WATCH", "0") not in ("", "0"):
+        raise RuntimeError("autotune measures or watches this process already")
+    load(package, lambda module: module.measure_window(asked))
+
+
 def watch(package: str) -> None:
     """Watch this process, as AUTOTUNE_WATCH asks. Where that fails the script runs all the same.
 

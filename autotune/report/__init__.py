@@ -20,6 +20,10 @@ RENDERERS = {
         "markdown": "autotune.report.markdown.diagnose",
         "html": "autotune.report.html.diagnose",
     },
+    "diagnose --pid": {
+        "text": "autotune.report.text.attach",
+        "json": "autotune.report.json.attach",
+    },
     "check": {
         "text": "autotune.report.text.check",
         "json": "autotune.report.json.check",

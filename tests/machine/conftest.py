@@ -48,6 +48,7 @@ class FakeBoard:
     pcie: tuple[int, int, int, int] | None = (5, 5, 16, 16)
     utilisation: int | None = 50
     pids: tuple[int, ...] | None = ()
+    process_bytes: int | None = None
     mig: int | None = None
     slices: tuple[FakeBoard | None, ...] = field(default=())
 
@@ -116,7 +117,7 @@ class FakeNvml:
         return SimpleNamespace(gpu=self._told(board.utilisation), memory=3)
 
     def nvmlDeviceGetComputeRunningProcesses(self, board: FakeBoard) -> list[SimpleNamespace]:
-        return [SimpleNamespace(pid=pid, usedGpuMemory=None) for pid in self._told(board.pids)]
+        return [SimpleNamespace(pid=pid, usedGpuMemory=board.process_bytes) for pid in self._told(board.pids)]
 
     def nvmlDeviceGetMigMode(self, board: FakeBoard) -> list[int]:
         return [self._told(board.mig), self._told(board.mig)]

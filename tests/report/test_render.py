@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
+import attached_builders
 import check_builders
 import pytest
 import report_cases
@@ -46,6 +47,11 @@ RESULTS: dict[str, dict[str, Callable[[], Any]]] = {
         ),
         "skipped": report_cases.skipped_only,
         "full": report_cases.full,
+    },
+    "diagnose --pid": {
+        "empty": attached_builders.nothing_known,
+        "skipped": lambda: attached_builders.attached(stacks=None, window=None),
+        "full": attached_builders.attached,
     },
     "check": {
         "empty": check_builders.nothing,
@@ -124,6 +130,7 @@ RESULTS: dict[str, dict[str, Callable[[], Any]]] = {
 }
 PRINTS = {
     "diagnose": "ME001",
+    "diagnose --pid": "train.py",
     "check": "DL001",
     "check --facts": "train.py",
     "tune": "num_workers",

@@ -401,6 +401,17 @@ def begin(**given: Any) -> Watch:
     return _watches[0]
 
 
+def adopt(watch: Watch) -> None:
+    """Another door has made it: this process is watched by it."""
+    _watches.append(watch)
+
+
+def forget(watch: Watch) -> None:
+    """It is no longer watched by it; whoever made it ends it."""
+    if watch in _watches:
+        _watches.remove(watch)
+
+
 def current() -> Watch | None:
     """The watch of this process, None without one."""
     return _watches[0] if _watches else None

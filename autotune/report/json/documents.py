@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Literal, NotRequired, TypedDict
 
 from msgspec import Meta
 
+from autotune.model import attached
 from autotune.model.evidence import Origin, Value
 from autotune.model.finding import Basis
 from autotune.model.outlook import Known, PromiseResult, RestartOption
@@ -1301,6 +1302,43 @@ class WatchDocument(TypedDict):
 
     left_out: int
     """Runs that ended before those shown."""
+
+
+class AttachDocument(TypedDict):
+    """What `autotune diagnose --pid` says of a process that was already running."""
+
+    schema: Literal[1]
+    tool: Tool
+    process: attached.AttachedProcess
+    seconds: float
+    """How long it was looked at, `samples` times."""
+
+    samples: Count
+    tiers: list[attached.Tier]
+    """The ways to look into it: what each saw, or why it did not and the way round that."""
+
+    verdict: attached.AttachVerdict
+    main: attached.ThreadUse | None
+    threads: list[attached.ThreadUse]
+    """The busiest others of the process."""
+
+    workers: list[attached.WorkerUse]
+    cpus: attached.CpuUse
+    memory: attached.HostMemory
+    storage: attached.Storage
+    gpus: list[attached.GpuUse]
+    why_no_gpu: str
+    """"" where there is one."""
+
+    progress: attached.AttachedProgress | None
+    why_no_progress: str
+    restart: attached.AttachedRestart
+    stacks: attached.Stacks | None
+    window: attached.AttachedWindow | None
+    others: list[attached.OtherProcess]
+    """Other ranks and children, which this is not about."""
+
+    notes: list[str]
 
 
 class JobRow(TypedDict):
