@@ -255,7 +255,8 @@ class WhatIf(Struct, frozen=True, forbid_unknown_fields=True):
                    {"profiler"}, {"unused_gradients"}, {"second_derivatives"}, {"float64": false},
                    {"float64": true}: as it is, but watched as without it, or {}: as it is, in turns with them
                                                          -> the same
-    micro_batch    {"factor": 0.5 | 1 | 2 | 4}           -> {"micro_ns": [..], "samples", "tokens", "peak_bytes"}
+    micro_batch    {"factor": 0.5 | 1 | 2 | 4}           -> {"micro_ns": [..], "samples", "tokens", "peak_bytes"}, or
+                                                         {"needed_bytes"}: not tried, for it needs more than there is
     narrow_batch   {}: half the width                    -> {"micro_ns": [..], "samples", "tokens"}
     watch          {}                                    -> {"gradients": [..], "second_derivatives": [..],
                                                              "float64"}
