@@ -2,7 +2,9 @@
 
 Sources: torch.nn.parallel.DistributedDataParallel (buckets of the gradients' size, unless gradient_as_bucket_view), the
 ZeRO paper's table 1, DeepSpeed's defaults (reduce and all-gather buckets of 5e8 elements) and FSDP (the layer that
-computes and the one that is fetched ahead are whole, and so is what lies outside of the layers).
+computes and the one that is fetched ahead are whole, and so is what lies outside of the layers). Of a 16-bit model
+DeepSpeed's optimizer keeps fp32 weights and state, and makes fp32 gradients for its update (deepspeed 0.18
+runtime/zero/stage_1_and_2.py: single_partition_of_fp32_groups; stage3.py: fp32_partitioned_groups_flat).
 """
 
 from __future__ import annotations
@@ -22,6 +24,12 @@ NAMES = {"weights": "weights", "gradients": "gradients", "optimizer": "optimizer
 
 UPDATE = "optimizer"
 """The phase in which temporary results are of the parameters' sizes, and shared out with them."""
+
+FP32 = 4
+"""Bytes of a number in DeepSpeed's optimizer."""
+
+COPIES = "weights in fp32"
+"""The part that DeepSpeed's optimizer keeps of a 16-bit model."""
 
 PREFETCHED = 2
 """Layers that are whole at once under FSDP: the one that computes, and the next."""
@@ -62,19 +70,34 @@ def phase_peaks(step: FitStep, record: FitRecord, shards: Shards | None) -> dict
             for phase, peak in step.peaks.items()
         }
     gradients = gradient_bytes(step)
+    wider, copies = _of_deepspeed(gradients, record, shards)
     found = {}
     for phase, peak in step.peaks.items():
         is_update = phase == UPDATE
         whole = 0.0 if is_update else _gathered(record, shards, peak.parts["weights"])
+        rest = peak.parts["rest"]
         parts = {
             "weights": peak.parts["weights"] / shards.weights + whole,
             "gradients": peak.parts["gradients"] / shards.gradients,
-            "optimizer state": peak.parts["optimizer"] / shards.states,
-            "activations": peak.parts["rest"] / (shards.states if is_update else 1),
+            "optimizer state": wider * peak.parts["optimizer"] / shards.states,
+            "activations": (wider * rest / shards.states + copies) if is_update else rest,
         }
+        if copies:
+            parts[COPIES] = copies
         total = sum(parts.values()) + _copies(gradients, shards)
         found[phase] = PhasePeak(total, {name: int(size) for name, size in parts.items()})
     return found
+
+
+def _of_deepspeed(gradients: int, record: FitRecord, shards: Shards) -> tuple[float, float]:
+    """How much wider DeepSpeed's optimizer is than the model, and the bytes of one fp32 copy of what a card updates.
+
+    The update has two: of the weights, which stay, and of the gradients.
+    """
+    is_zero = shards.kind in (Sharding.ZERO_1, Sharding.ZERO_2, Sharding.ZERO_3)
+    if not is_zero or not record.num_trained or gradients >= FP32 * record.num_trained:
+        return 1.0, 0.0
+    return FP32 * record.num_trained / gradients, FP32 * record.num_trained / shards.num
 
 
 def gradient_bytes(step: FitStep) -> int:

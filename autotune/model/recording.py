@@ -330,10 +330,13 @@ class FitRecord(Struct, frozen=True, forbid_unknown_fields=True):
     """Whether the first fake step began."""
 
     largest_layer_bytes: int | None
-    """Parameters of the largest layer of the largest ModuleList or Sequential; None without one."""
+    """Parameters of the largest of the repeated layers, of lists of modules of one class; None without any."""
 
     outside_layers_bytes: int | None
-    """Parameters that are in none of its layers, such as embeddings."""
+    """Parameters that are in none of these layers, such as embeddings."""
+
+    num_trained: int
+    """Elements of the parameters that require a gradient."""
 
 
 class Recording(Struct, frozen=True, forbid_unknown_fields=True):

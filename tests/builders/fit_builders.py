@@ -19,7 +19,8 @@ def step(samples=1, rest=10, update_rest=0, held_back=0, length=128, work=(), nu
     return FitStep(samples, length, 1, peaks, reserved, tuple(work), num_operators, 1.0)
 
 
-def record(*steps, layer=1, outside=1):
-    """What was recorded; the largest layer and what is outside of layers have so many GiB, None is unknown."""
+def record(*steps, layer=1, outside=1, num_trained=3 * GIB // 4):
+    """What was recorded; the largest layer and what is outside of layers have so many GiB, None is unknown. The
+    parameters are fp32 unless there are more of them."""
     sizes = [None if size is None else int(size * GIB) for size in (layer, outside)]
-    return FitRecord(steps, (), (), True, *sizes)
+    return FitRecord(steps, (), (), True, *sizes, num_trained)

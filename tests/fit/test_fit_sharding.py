@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 from fit_builders import GIB, record, step
 
-from autotune.fit.sharding import Shards, buffers, phase_peaks
+from autotune.fit.sharding import COPIES, Shards, buffers, phase_peaks
 from autotune.model.fitted import Sharding
 
 FORWARD, UPDATE = "forward and backward", "optimizer"
@@ -48,3 +48,23 @@ def test_deepspeed_keeps_buckets_beside():
 
 def test_one_card_has_all_of_it():
     assert phase_peaks(step(rest=10), record(), None)[FORWARD].num_bytes == 20 * GIB
+
+
+def test_deepspeed_keeps_a_16_bit_model_in_fp32_beside():
+    """3 GiB of weights and gradients of 1.5 Gi numbers: a copy of 6 GiB, Adam's 6 GiB of state twice as wide."""
+    bf16 = record(num_trained=3 * GIB // 2)
+    for kind, weights, gradients in ((Sharding.ZERO_1, 3, 3), (Sharding.ZERO_2, 3, 3 / 4)):
+        peak = phase_peaks(step(update_rest=1), bf16, Shards(4, kind))[UPDATE]
+        assert {name: size / GIB for name, size in peak.parts.items()} == pytest.approx(
+            {
+                "weights": weights,
+                "gradients": gradients,
+                "optimizer state": 2 * 6 / 4,
+                "activations": 2 * 1 / 4 + 6 / 4,  # the gradients in fp32 are there during the update
+                "weights in fp32": 6 / 4,
+            }
+        )
+    assert COPIES in phase_peaks(step(), bf16, Shards(4, Sharding.ZERO_3))[FORWARD].parts
+    for kind in (Sharding.DDP, Sharding.FSDP):
+        assert COPIES not in phase_peaks(step(), bf16, Shards(4, kind))[FORWARD].parts
+    assert COPIES not in phase_peaks(step(), record(), Shards(4, Sharding.ZERO_2))[UPDATE].parts

@@ -216,20 +216,16 @@ class PlannedSteps:
         }
 
     def _layers(self) -> Row:
-        """Bytes of the largest of the repeated layers, which FSDP gathers at once, and of all that is in none."""
-        import torch
-
-        best: list[int] = []
-        total = 0
-        for row in self._session.models:
-            module = row["object"]()
-            total += _parameter_bytes(module) if module is not None else 0
-            for each in module.modules() if module is not None else ():
-                if isinstance(each, (torch.nn.ModuleList, torch.nn.Sequential)) and len(each) > 1:
-                    best = max(best, [_parameter_bytes(layer) for layer in each], key=sum)
-        if not best:
-            return {"largest_layer_bytes": None, "outside_layers_bytes": None}
-        return {"largest_layer_bytes": max(best), "outside_layers_bytes": total - sum(best)}
+        """Bytes of the largest of the repeated layers, which FSDP gathers one by one, and of all that is in none."""
+        modules = [module for row in self._session.models if (module := row["object"]()) is not None]
+        layers = [layer for module in modules for layer in _repeated(module)] or _longest(modules)
+        trained = {id(each): each for module in modules for each in module.parameters() if each.requires_grad}
+        found: Row = {"largest_layer_bytes": None, "outside_layers_bytes": None}
+        if layers:
+            sizes = [_parameter_bytes(layer) for layer in layers]
+            outside = sum(map(_parameter_bytes, modules)) - sum(sizes)
+            found = {"largest_layer_bytes": max(sizes), "outside_layers_bytes": outside}
+        return {**found, "num_trained": sum(each.numel() for each in trained.values())}
 
     def is_overdue(self) -> bool:
         """Fake steps have no limit of their own: the parent ends what takes too long."""
@@ -244,6 +240,30 @@ class PlannedSteps:
     def abandon(self) -> None:
         """The script ended by itself."""
         self.is_active = False
+
+
+def _repeated(module: Any) -> list[Any]:
+    """The layers of every outermost list of modules of one class: an encoder's and a decoder's are two lists."""
+    import torch
+
+    children = list(module.children())
+    is_list = isinstance(module, (torch.nn.ModuleList, torch.nn.Sequential))
+    if is_list and len(children) > 1 and len({type(each) for each in children}) == 1:
+        return children if _parameter_bytes(module) else []
+    return [layer for each in children for layer in _repeated(each)]
+
+
+def _longest(modules: list[Any]) -> list[Any]:
+    """The layers of the largest list of any classes."""
+    import torch
+
+    lists = [
+        list(each.children())
+        for module in modules
+        for each in module.modules()
+        if isinstance(each, (torch.nn.ModuleList, torch.nn.Sequential)) and len(each) > 1
+    ]
+    return max(lists, key=lambda layers: sum(map(_parameter_bytes, layers)), default=[])
 
 
 def _parameter_bytes(module: Any) -> int:

@@ -110,7 +110,29 @@ def test_a_script_that_never_trains_has_not_begun(planned):
         "began": False,
         "largest_layer_bytes": None,
         "outside_layers_bytes": None,
+        "num_trained": 0,
     }
+
+
+class Coded(nn.Module):
+    """Two lists of layers, as an encoder and a decoder have."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.embed, self.head = nn.Embedding(10, 4), nn.Linear(4, 3)
+        self.encoder = nn.ModuleList([nn.Linear(4, 4) for _ in range(3)])
+        self.decoder = nn.ModuleList([nn.Sequential(nn.Linear(4, 8), nn.GELU(), nn.Linear(8, 4)) for _ in range(2)])
+
+
+def test_an_encoder_and_a_decoder_have_layers_of_their_own(planned):
+    session = planned()
+    model = Coded()
+    model.head.requires_grad_(False)
+    session.models[:] = [{"object": lambda: model}]
+    told = session.plan.row()
+    assert told["largest_layer_bytes"] == 4 * (4 * 8 + 8 + 8 * 4 + 4)
+    assert told["outside_layers_bytes"] == 4 * (10 * 4 + 4 * 3 + 3)
+    assert told["num_trained"] == sum(each.numel() for each in model.parameters()) - (4 * 3 + 3)
 
 
 @pytest.mark.parametrize(("asked", "others"), [("float16", "bfloat16"), ("bfloat16", "float16")])
