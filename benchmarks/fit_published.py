@@ -36,7 +36,7 @@ def is_kept_aside(run: dict[str, Any], samples: str) -> bool:
     chosen = run.get("kept_aside", False)
     if chosen == "sha1":
         return int(hashlib.sha1(row_name(run, samples).encode()).hexdigest(), 16) % 2 == 0
-    return bool(chosen)
+    return int(samples) in chosen if isinstance(chosen, list) else bool(chosen)
 
 
 def answer(run: dict[str, Any]) -> dict[int, dict[str, Any]]:

@@ -2,7 +2,9 @@
 
 Sources: torch.nn.parallel.DistributedDataParallel (buckets of the gradients' size, unless gradient_as_bucket_view), the
 ZeRO paper's table 1, DeepSpeed's defaults (reduce and all-gather buckets of 5e8 elements) and FSDP (the layer that
-computes and the one that is fetched ahead are whole, and so is what lies outside of the layers). Of a 16-bit model
+computes and the one that is fetched ahead are whole, and so is what lies outside of the layers). FSDP 1 makes one flat
+parameter of a layer (torch 2.13 distributed/fsdp/_flat_param.py): it has a gradient for all of it as soon as a part is
+trained, and a whole one while micro-batches accumulate without a sync (no_sync, as Fabric does). Of a 16-bit model
 DeepSpeed's optimizer keeps fp32 weights and state, and makes fp32 gradients for its update (deepspeed 0.18
 runtime/zero/stage_1_and_2.py: single_partition_of_fp32_groups; stage3.py: fp32_partitioned_groups_flat).
 """
@@ -14,13 +16,11 @@ from collections.abc import Mapping
 from msgspec import Struct
 
 from autotune.model.fitted import Sharding
-from autotune.model.recording import FitRecord, FitStep
+from autotune.model.recording import FitPeak, FitRecord, FitStep
 
 BUCKET_ELEMENTS = 500_000_000
 """DeepSpeed's reduce_bucket_size and allgather_bucket_size."""
 
-NAMES = {"weights": "weights", "gradients": "gradients", "optimizer": "optimizer state", "rest": "activations"}
-"""The parts of a recorded peak under the names of the memory budget."""
 
 UPDATE = "optimizer"
 """The phase in which temporary results are of the parameters' sizes, and shared out with them."""
@@ -48,11 +48,11 @@ class Shards(Struct, frozen=True):
 
     @property
     def gradients(self) -> int:
-        return self.num if self.kind in (Sharding.ZERO_2, Sharding.ZERO_3, Sharding.FSDP) else 1
+        return self.num if self.kind is Sharding.ZERO_2 or self.weights > 1 else 1
 
     @property
     def weights(self) -> int:
-        return self.num if self.kind in (Sharding.ZERO_3, Sharding.FSDP) else 1
+        return self.num if self.kind in (Sharding.ZERO_3, Sharding.FSDP, Sharding.FSDP_1) else 1
 
 
 class PhasePeak(Struct, frozen=True):
@@ -66,7 +66,15 @@ def phase_peaks(step: FitStep, record: FitRecord, shards: Shards | None) -> dict
     """The peaks of one card by phase, without the buffers that `buffers` gives."""
     if shards is None:
         return {
-            phase: PhasePeak(peak.bytes, {NAMES[name]: size for name, size in peak.parts.items()})
+            phase: PhasePeak(
+                peak.bytes,
+                {
+                    "weights": peak.parts["weights"],
+                    "gradients": peak.parts["gradients"],
+                    "optimizer state": peak.parts["optimizer"],
+                    "activations": rest_of(peak),
+                },
+            )
             for phase, peak in step.peaks.items()
         }
     gradients = gradient_bytes(step)
@@ -74,11 +82,12 @@ def phase_peaks(step: FitStep, record: FitRecord, shards: Shards | None) -> dict
     found = {}
     for phase, peak in step.peaks.items():
         is_update = phase == UPDATE
-        whole = 0.0 if is_update else _gathered(record, shards, peak.parts["weights"])
-        rest = peak.parts["rest"]
+        whole = 0.0 if is_update else _gathered(record, shards, peak)
+        # Of what it divides a wrapper gathers the layer that computes in the lower type, and autocast copies nothing.
+        rest = peak.parts["rest"] if shards.weights > 1 else rest_of(peak)
         parts = {
             "weights": peak.parts["weights"] / shards.weights + whole,
-            "gradients": peak.parts["gradients"] / shards.gradients,
+            "gradients": _gradients(step, record, shards, peak),
             "optimizer state": wider * peak.parts["optimizer"] / shards.states,
             "activations": (wider * rest / shards.states + copies) if is_update else rest,
         }
@@ -118,10 +127,25 @@ def buffers(step: FitStep, shards: Shards | None) -> float:
     return 0.0
 
 
-def _gathered(record: FitRecord, shards: Shards, weights: int) -> float:
-    """Whole weights and gradients of the layers that compute; all of them where no layers are known."""
+def _gathered(record: FitRecord, shards: Shards, peak: FitPeak) -> float:
+    """Whole weights and gradients of the layers that compute; all of them where no layers are known. Where autocast
+    casts the weights, in half of their bytes."""
     if shards.weights == 1:
         return 0.0
+    width = 0.5 if peak.parts["casts"] else 1.0
     if record.largest_layer_bytes is None or record.outside_layers_bytes is None:
-        return 2.0 * weights
-    return (PREFETCHED + 1) * record.largest_layer_bytes + 2.0 * record.outside_layers_bytes
+        return 2.0 * width * peak.parts["weights"]
+    return width * ((PREFETCHED + 1) * record.largest_layer_bytes + 2.0 * record.outside_layers_bytes)
+
+
+def _gradients(step: FitStep, record: FitRecord, shards: Shards, peak: FitPeak) -> float:
+    """What a card has of the gradients: of a flat parameter of FSDP 1 all, and whole while micro-batches accumulate."""
+    if shards.kind is not Sharding.FSDP_1:
+        return peak.parts["gradients"] / shards.gradients
+    flat = max(gradient_bytes(step), peak.parts["weights"] - (record.outside_layers_bytes or 0))
+    return flat / (shards.gradients if step.micro_batches == 1 else 1)
+
+
+def rest_of(peak: FitPeak) -> int:
+    """Activations, batches and results of a step on one card, with autocast's copies of the weights."""
+    return peak.parts["rest"] + peak.parts["casts"]

@@ -275,7 +275,8 @@ class WhatIf(Struct, frozen=True, forbid_unknown_fields=True):
 class FitPeak(Struct, frozen=True, forbid_unknown_fields=True):
     """The most bytes that storages held at once in a phase of a fake step, and what these were.
 
-    `parts` has weights (buffers among them), gradients, optimizer (its state) and rest: activations, batches, results.
+    `parts` has weights (buffers among them), casts (autocast's copies of weights), gradients, optimizer (its state) and
+    rest: activations, batches, results.
     """
 
     bytes: int

@@ -68,3 +68,29 @@ def test_deepspeed_keeps_a_16_bit_model_in_fp32_beside():
     for kind in (Sharding.DDP, Sharding.FSDP):
         assert COPIES not in phase_peaks(step(), bf16, Shards(4, kind))[FORWARD].parts
     assert COPIES not in phase_peaks(step(), record(), Shards(4, Sharding.ZERO_2))[UPDATE].parts
+
+
+def test_a_flat_parameter_has_gradients_of_frozen_weights_too():
+    """FSDP 1: 3 GiB of weights, of which 1 GiB lies outside of the layers; 1 GiB trains at most."""
+    frozen = step(rest=10)
+    frozen.peaks[UPDATE].parts["gradients"] = GIB
+    parts = phase_peaks(frozen, record(), Shards(4, Sharding.FSDP_1))[FORWARD].parts
+    assert parts["gradients"] == 2 * GIB / 4
+    assert phase_peaks(frozen, record(), Shards(4, Sharding.FSDP))[FORWARD].parts["gradients"] == GIB / 4
+    assert phase_peaks(step(), record(), Shards(4, Sharding.FSDP_1))[UPDATE].parts["gradients"] == 3 * GIB / 4
+
+
+def test_gradients_are_whole_while_micro_batches_accumulate_without_a_sync():
+    parts = phase_peaks(step(micro_batches=2), record(), Shards(4, Sharding.FSDP_1))[FORWARD].parts
+    assert parts["gradients"] == 3 * GIB
+
+
+def test_a_wrapper_that_divides_weights_gathers_layers_in_16_bits_and_needs_no_casts():
+    mixed = step(rest=10, casts=2)
+    alone, ddp, fsdp = (
+        phase_peaks(mixed, record(), shards)[FORWARD].parts
+        for shards in (None, Shards(4, Sharding.DDP), Shards(4, Sharding.FSDP))
+    )
+    assert alone["activations"] == ddp["activations"] == 12 * GIB
+    assert fsdp["activations"] == 10 * GIB
+    assert fsdp["weights"] == (3 / 4 + (3 + 2) / 2) * GIB

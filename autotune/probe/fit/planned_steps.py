@@ -118,7 +118,7 @@ class PlannedSteps:
         given = [parameter for group in groups for parameter in group["params"]]
         for tensor in (*self._parameters.take_module(module), *given):
             self._parameters.take(tensor)
-            ledger.note(tensor)
+            ledger.parameters.add(ledger.note(tensor))
         module.register_forward_pre_hook(self._note_inputs, with_kwargs=True)
 
     def _note_inputs(self, module: Any, args: Any, kwargs: Any) -> None:
@@ -185,7 +185,7 @@ class PlannedSteps:
 
     def _kinds(self, ledger: Ledger) -> dict[int, str]:
         """What the live storages are, by their keys."""
-        kinds: dict[int, str] = {}
+        kinds = dict.fromkeys(ledger.casts, "casts")
         alive = [row["object"]() for row in self._session.optimizers]
         for optimizer in filter(None, alive):
             states = [state.values() for state in optimizer.state.values() if isinstance(state, dict)]
@@ -285,14 +285,14 @@ def _peaks(ledger: Ledger, kinds: dict[int, str]) -> Row:
 
 
 def _parts(ledger: Ledger, kinds: dict[int, str], until: int) -> Row:
-    """What was live after change number `until`: weights, gradients, optimizer, and the rest."""
+    """What was live after change number `until`: weights, their casts, gradients, optimizer, and the rest."""
     live = dict(ledger.live_at_start)
     for key, size in ledger.changes[: until + 1]:
         if size:
             live[key] = size
         else:
             live.pop(key)
-    parts = dict.fromkeys(("weights", "gradients", "optimizer", "rest"), 0)
+    parts = dict.fromkeys(("weights", "casts", "gradients", "optimizer", "rest"), 0)
     for key, size in live.items():
         parts[kinds.get(key, "rest")] += size
     return parts

@@ -26,6 +26,7 @@ parser.add_argument("--batch", type=int, default=1)
 parser.add_argument("--tokens", type=int, required=True)
 parser.add_argument("--kind", choices=("lora", "adapter", "adapter-v2"), default="lora")
 parser.add_argument("--mixed", action="store_true", help="bf16-mixed instead of bf16-true")
+parser.add_argument("--accumulate", type=int, default=1, help="micro-batches of a step; LitGPT takes 128 samples")
 parser.add_argument("--checkpointing", action="store_true", help="of each block, as its FSDP strategy asks for")
 args = parser.parse_args()
 LAYERS, WIDTH, HEADS, INNER, VOCABULARY, ROTATES, IS_LLAMA, IS_PARALLEL, HAS_BIAS = MODELS[args.model]
@@ -181,12 +182,14 @@ model = Model().cuda()
 for name, parameter in model.named_parameters():
     parameter.requires_grad_(any(word in name for word in TRAINED[args.kind]))
 optimizer = torch.optim.AdamW([each for each in model.parameters() if each.requires_grad], lr=3e-4, weight_decay=0.01)
-for ids in DataLoader(torch.randint(0, VOCABULARY, (64, args.tokens + 1)), batch_size=args.batch):
+batches = DataLoader(torch.randint(0, VOCABULARY, (64, args.tokens + 1)), batch_size=args.batch)
+for number, ids in enumerate(batches, 1):
     ids = ids.cuda()
     with torch.autocast("cuda", dtype=torch.bfloat16, enabled=args.mixed):
         logits = model(ids[:, :-1])
         logits[-1] = logits[-1][..., :-1, :]
         loss = loss_in_chunks(logits, ids[:, 1:-1])
     loss.backward()
-    optimizer.step()
-    optimizer.zero_grad()
+    if number % args.accumulate == 0:
+        optimizer.step()
+        optimizer.zero_grad()

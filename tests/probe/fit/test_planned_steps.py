@@ -142,3 +142,17 @@ def test_work_is_of_the_type_that_autocast_was_asked_for(planned, asked, others)
         train()
     kinds = {kind for _, _, kind, _ in session.plan.rows[0]["work"]}
     assert asked in kinds and others not in kinds
+
+
+def test_copies_of_weights_that_autocast_makes_are_told_apart(planned):
+    session = planned()
+    model = nn.Sequential(nn.Embedding(50, 64), nn.Linear(64, 50))
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    with pytest.raises(Ended):
+        for (ids,) in DataLoader(TensorDataset(torch.zeros(64, 16, dtype=torch.int64)), batch_size=4):
+            with torch.autocast("cuda", dtype=torch.bfloat16):
+                loss = model(ids).sum()
+            loss.backward()
+            optimizer.step()
+    parts = session.plan.rows[0]["peaks"]["forward and backward"]["parts"]
+    assert parts["casts"] == 2 * (64 * 50 + 50)  # of the linear layer; an embedding is not cast
