@@ -31,6 +31,9 @@ FP32 = 4
 COPIES = "weights in fp32"
 """The part that DeepSpeed's optimizer keeps of a 16-bit model."""
 
+MOST = 0.5
+"""With gradients for less of the weights little is trained: an adapter."""
+
 PREFETCHED = 2
 """Layers that are whole at once under FSDP: the one that computes, and the next."""
 
@@ -82,7 +85,7 @@ def phase_peaks(step: FitStep, record: FitRecord, shards: Shards | None) -> dict
     found = {}
     for phase, peak in step.peaks.items():
         is_update = phase == UPDATE
-        whole = 0.0 if is_update else _gathered(record, shards, peak)
+        whole = 0.0 if is_update else _gathered(step, record, shards, peak)
         # Of what it divides a wrapper gathers the layer that computes in the lower type, and autocast copies nothing.
         rest = peak.parts["rest"] if shards.weights > 1 else rest_of(peak)
         parts = {
@@ -127,15 +130,22 @@ def buffers(step: FitStep, shards: Shards | None) -> float:
     return 0.0
 
 
-def _gathered(record: FitRecord, shards: Shards, peak: FitPeak) -> float:
-    """Whole weights and gradients of the layers that compute; all of them where no layers are known. Where autocast
-    casts the weights, in half of their bytes."""
+def _gathered(step: FitStep, record: FitRecord, shards: Shards, peak: FitPeak) -> float:
+    """Whole weights of the layers that compute, and the gradients that one makes; of all where no layers are known.
+
+    Where autocast casts the weights, in half of their bytes. A model of which little trains makes few gradients: only
+    a flat parameter has whole ones, which `_gradients` counts while they accumulate.
+    """
     if shards.weights == 1:
         return 0.0
     width = 0.5 if peak.parts["casts"] else 1.0
+    trains_most = gradient_bytes(step) > MOST * peak.parts["weights"]
+    is_flat = shards.kind is Sharding.FSDP_1
+    of_layer = step.micro_batches == 1 if is_flat else trains_most
     if record.largest_layer_bytes is None or record.outside_layers_bytes is None:
-        return 2.0 * width * peak.parts["weights"]
-    return width * ((PREFETCHED + 1) * record.largest_layer_bytes + 2.0 * record.outside_layers_bytes)
+        return (1 + of_layer) * width * peak.parts["weights"]
+    layers = (PREFETCHED + of_layer) * record.largest_layer_bytes
+    return width * (layers + (1 + trains_most) * record.outside_layers_bytes)
 
 
 def _gradients(step: FitStep, record: FitRecord, shards: Shards, peak: FitPeak) -> float:

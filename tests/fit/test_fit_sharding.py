@@ -94,3 +94,18 @@ def test_a_wrapper_that_divides_weights_gathers_layers_in_16_bits_and_needs_no_c
     assert alone["activations"] == ddp["activations"] == 12 * GIB
     assert fsdp["activations"] == 10 * GIB
     assert fsdp["weights"] == (3 / 4 + (3 + 2) / 2) * GIB
+
+
+def test_an_adapter_makes_no_whole_gradients_but_in_a_flat_parameter():
+    """Layers of 1 GiB, 1 GiB outside, and gradients of 1 GiB of 3: less than half of the weights."""
+    adapter = step(rest=10)
+    adapter.peaks[UPDATE].parts["gradients"] = GIB
+
+    def weights(kind, trained):
+        return phase_peaks(trained, record(), Shards(4, kind))[FORWARD].parts["weights"] / GIB
+
+    assert weights(Sharding.FSDP, adapter) == 3 / 4 + 2 + 1
+    assert weights(Sharding.FSDP_1, adapter) == 3 / 4 + 3 + 1
+    assert weights(Sharding.FSDP, step()) == weights(Sharding.FSDP_1, step()) == 3 / 4 + 3 + 2
+    # Whole gradients are counted once.
+    assert weights(Sharding.FSDP_1, step(micro_batches=2)) == 3 / 4 + 2 + 2
