@@ -24,6 +24,8 @@ arguments = ["data", "epochs"]    a call of `method` has one of these
 processes = ["devices"]           keys whose product is the number of processes with micro-batches of their own
 lora = ["adapter=*lora"]          any of these says that only an adapter is trained
 model = ["base_model"]            keys whose value names the model
+full = ["tuning=full"]            any of these says that all is trained, unless `lora` or `partial` holds
+partial = ["freeze*"]             not all is. Without `full` nothing is known of what is trained
 shape = ["n_layers", "d_model"]   keys of the number of layers and of their width
 fsdp, fsdp_legacy, fsdp_xla, offload_optimizer, offload_parameters, offload_activations = patterns that say so
 

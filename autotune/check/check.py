@@ -24,13 +24,14 @@ from autotune.catalogue.dialects import Version
 from autotune.check import aside, configuration, suppression
 from autotune.engine.load import load_rules
 from autotune.model.checked import Checked, CheckedBundle
-from autotune.model.evidence import Evidence, Fact, Location
+from autotune.model.evidence import RUN, Evidence, Fact, Location, Value
 from autotune.model.rule import Rule, Severity
 from autotune.model.scanned import Bundle, ScanNote
 from autotune.model.source import NOTEBOOK
 from autotune.scan import scan
 
 if TYPE_CHECKING:
+    from autotune.catalogue.devices import Device
     from autotune.check.profile import Profile
 
 
@@ -41,7 +42,7 @@ class CheckOptions(Struct, frozen=True):
     makes one first. `env` adds this machine and the packages of `python` (None: the active one). `profile` is a run or
     a recording; `maxima` are limits of its facts, `max_regression` is a share, against the run or recording `against`.
     `with_minor` also reports minor findings and those in tests, documentation and other projects' code. `changed` is a
-    commit of git: only lines that differ are reported on.
+    commit of git: only lines that differ are reported on. `on` is the card of the runs, whatever this machine has.
     """
 
     paths: tuple[Path, ...]
@@ -58,6 +59,7 @@ class CheckOptions(Struct, frozen=True):
     against: str | None = None
     with_minor: bool = False
     changed: str | None = None
+    on: Device | None = None
 
 
 def check(options: CheckOptions, *, cwd: Path, progress: Callable[[str, int, int], object] | None = None) -> Checked:
@@ -73,6 +75,8 @@ def check(options: CheckOptions, *, cwd: Path, progress: Callable[[str, int, int
     all_rules = load_rules()
     rules = configuration.select_rules(all_rules, config, options.select, options.ignore)
     machine_facts, versions = _environment(options.python, cwd) if options.env else ((), None)
+    if options.on is not None:
+        machine_facts = _with_card(machine_facts, options.on)
     profile = _load_profile(options.profile, cwd)
     scanned = scan(paths, root=root, exclude=config.exclude, versions=versions, progress=progress)
     observed = profile.observed(scanned.bundles, root) if profile is not None else [None] * len(scanned.bundles)
@@ -128,6 +132,15 @@ def _environment(python: str | None, cwd: Path) -> tuple[tuple[Fact, ...], Mappi
     found = machine.software(machine.find_python((), python, os.environ, cwd)[0])
     versions = {name: version for name, text in found.items() if (version := release(text)) is not None}
     return machine.facts(found), versions
+
+
+def _with_card(facts: Sequence[Fact], card: Device) -> tuple[Fact, ...]:
+    """The facts of this machine as if its GPU were `card`."""
+    of_card: dict[str, Value] = {"machine.gpu_name": card.title, "machine.gpu_memory_bytes": card.memory_bytes}
+    if card.capability is not None:
+        of_card["machine.gpu_capability"] = card.capability
+    others = [fact for fact in facts if not fact.name.startswith("machine.gpu_")]
+    return (*others, *(Fact(name, RUN, value) for name, value in of_card.items()))
 
 
 def _load_profile(name: str | None, cwd: Path) -> Profile | None:

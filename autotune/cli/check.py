@@ -53,12 +53,21 @@ def _limits(context: click.Context, parameter: click.Parameter, texts: tuple[str
     return limits
 
 
+def _card(context: click.Context, parameter: click.Parameter, text: str | None) -> Any:
+    if text is None:
+        return None
+    from autotune.catalogue.devices import asked  # the table of cards; only --on needs it
+
+    return asked(text)
+
+
 SEVERITIES = click.Choice([*(each.value for each in Severity), NEVER])
 FAIL_ON = "Exit with 1 if a finding has this severity or a higher one."
 SELECT = "Use only these rules or families, e.g. DL001,EN."
 BASELINE_HELP = "Report only findings that this baseline lacks."
 WRITE_BASELINE = "Write the current findings as a baseline."
 PYTHON = "With --env: the interpreter that will run the script."
+ON = "The card of the runs, e.g. a100-40: also fail those that surely cannot fit into it."
 PROFILE = "Use a recorded profile (last: the newest)."
 MAX = "Fail if this fact of the profile is larger."
 MAX_REGRESSION = "Fail if the step is slower by more, e.g. 5%."
@@ -79,6 +88,7 @@ FACTS = "Print the facts in the files, not findings; for rule authors."
 @click.option("--write-baseline", type=options.FILE, help=WRITE_BASELINE)
 @click.option("--env", is_flag=True, help="Use the hardware and packages of this machine.")
 @options.python(PYTHON)
+@options.on(ON, metavar="CARD", callback=_card)
 @click.option("--profile", metavar="RUN_OR_RECORDING", help=PROFILE)
 @click.option("--max", "maxima", multiple=True, metavar="FACT=NUMBER", callback=_limits, help=MAX)
 @click.option("--max-regression", metavar="PERCENT", callback=_percentage, help=MAX_REGRESSION)
@@ -133,6 +143,7 @@ def _options(paths: tuple[Path, ...], given: Mapping[str, Any]) -> CheckOptions:
         against=given["against"],
         with_minor=given["with_minor"],
         changed=given["changed"],
+        on=given["on"],
     )
 
 

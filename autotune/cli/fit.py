@@ -41,7 +41,7 @@ def _sizes(context: click.Context, parameter: click.Parameter, texts: tuple[str,
 
 
 @click.command(context_settings=options.BEFORE_A_COMMAND)
-@click.option("--on", multiple=True, metavar="CARDS", callback=options.names, help=ON)
+@options.on(ON, multiple=True, metavar="CARDS", callback=options.names)
 @click.option("--batch", "batches", multiple=True, metavar="SIZES", callback=_sizes, help=BATCH)
 @click.option("--length", "lengths", multiple=True, metavar="LENGTHS", callback=_sizes, help=LENGTH)
 @click.option("--devices", type=click.IntRange(min=1), default=1, help=DEVICES)

@@ -71,6 +71,11 @@ def load(text: str) -> Decorator:
     return click.option("--load", "load", metavar="RUN_OR_RECORDING", help=text)
 
 
+def on(text: str, **given: Any) -> Decorator:
+    """--on: a card, or several, by the names of the catalogue."""
+    return click.option("--on", help=text, **given)
+
+
 STARTUP_LIMIT = "Limit in seconds until the first step."
 startup_limit = click.option("--startup-limit", type=float, default=1800.0, show_default=True, help=STARTUP_LIMIT)
 output = click.option("--output", type=FILE, help="Write the report to this file.")

@@ -64,6 +64,9 @@ def _double(view: RecordingView, memory_limit_bytes: int | None) -> Iterator[Fac
     doubled = _doubled(view)
     if doubled:
         yield Fact("batch_curve.double_ran_out", RUN, any(w.outcome == "out_of_memory" for w in doubled))
+    needed = [w.result["needed_bytes"] for w in doubled if w.result.get("needed_bytes") is not None]
+    if needed:
+        yield Fact("batch_curve.double_needs_bytes", RUN, max(needed))
     peaks = [w.result["peak_bytes"] for w in doubled if w.result.get("peak_bytes") is not None]
     if peaks:
         limit = limit_bytes(view.recording, memory_limit_bytes)

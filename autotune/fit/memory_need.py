@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from autotune.catalogue.devices import Device
-from autotune.fit.sharding import Shards, buffers, phase_peaks
+from autotune.fit.sharding import Shards, buffers, phase_peaks, rest_of
 from autotune.model.fitted import MemoryNeed
 from autotune.model.recording import FitRecord, FitStep
 
@@ -55,7 +55,7 @@ def _upper_ends(
     workspace = WORKSPACE_HOPPER if (card.capability or (0, 0)) >= (9, 0) else WORKSPACE
     fixed = buffers(step, shards) + workspace + CONTEXT[1] + (NCCL[1] if shards is not None else 0)
     return {
-        (phase, holder, user): one.num_bytes + held + OWN_MEMORY * step.peaks[user].parts["rest"] + fixed
+        (phase, holder, user): one.num_bytes + held + OWN_MEMORY * rest_of(step.peaks[user]) + fixed
         for phase, one in phase_peaks(step, record, shards).items()
         for holder, held in held_back.items()
         for user in step.peaks

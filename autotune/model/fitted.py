@@ -29,6 +29,7 @@ class Sharding(StrEnum):
     ZERO_2 = "zero2"
     ZERO_3 = "zero3"
     FSDP = "fsdp"
+    FSDP_1 = "fsdp1"
 
 
 class MemoryNeed(Struct, frozen=True):

@@ -255,7 +255,8 @@ class WhatIf(Struct, frozen=True, forbid_unknown_fields=True):
                    {"profiler"}, {"unused_gradients"}, {"second_derivatives"}, {"float64": false},
                    {"float64": true}: as it is, but watched as without it, or {}: as it is, in turns with them
                                                          -> the same
-    micro_batch    {"factor": 0.5 | 1 | 2 | 4}           -> {"micro_ns": [..], "samples", "tokens", "peak_bytes"}
+    micro_batch    {"factor": 0.5 | 1 | 2 | 4}           -> {"micro_ns": [..], "samples", "tokens", "peak_bytes"}, or
+                                                         {"needed_bytes"}: not tried, for it needs more than there is
     narrow_batch   {}: half the width                    -> {"micro_ns": [..], "samples", "tokens"}
     watch          {}                                    -> {"gradients": [..], "second_derivatives": [..],
                                                              "float64"}
@@ -274,7 +275,8 @@ class WhatIf(Struct, frozen=True, forbid_unknown_fields=True):
 class FitPeak(Struct, frozen=True, forbid_unknown_fields=True):
     """The most bytes that storages held at once in a phase of a fake step, and what these were.
 
-    `parts` has weights (buffers among them), gradients, optimizer (its state) and rest: activations, batches, results.
+    `parts` has weights (buffers among them), casts (autocast's copies of weights), gradients, optimizer (its state) and
+    rest: activations, batches, results.
     """
 
     bytes: int
@@ -329,10 +331,13 @@ class FitRecord(Struct, frozen=True, forbid_unknown_fields=True):
     """Whether the first fake step began."""
 
     largest_layer_bytes: int | None
-    """Parameters of the largest layer of the largest ModuleList or Sequential; None without one."""
+    """Parameters of the largest of the repeated layers, of lists of modules of one class; None without any."""
 
     outside_layers_bytes: int | None
-    """Parameters that are in none of its layers, such as embeddings."""
+    """Parameters that are in none of these layers, such as embeddings."""
+
+    num_trained: int
+    """Elements of the parameters that require a gradient."""
 
 
 class Recording(Struct, frozen=True, forbid_unknown_fields=True):

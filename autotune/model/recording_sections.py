@@ -601,6 +601,9 @@ class WhatIfResult(TypedDict):
 
     tokens: NotRequired[float | None]
     peak_bytes: NotRequired[float | None]
+    needed_bytes: NotRequired[int | None]
+    """Of a micro-batch that was not tried: what it needs at least, more than the device has."""
+
     bytes: NotRequired[float | None]
     ns: NotRequired[float | None]
     queued_ns: NotRequired[float | None]

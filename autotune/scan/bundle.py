@@ -26,7 +26,7 @@ from autotune.catalogue.frameworks import frameworks
 from autotune.model.evidence import RUN, Fact, Location, Setting
 from autotune.model.scanned import Bundle, ConsumerCall, ScanNote, WrittenValue
 from autotune.model.source import NOTEBOOK
-from autotune.scan import arguments, config_facts, environment, jobs, pattern_facts
+from autotune.scan import arguments, config_facts, environment, jobs, least_memory, pattern_facts
 from autotune.scan.configs import read_config, written_values
 from autotune.scan.constants import read_constants
 from autotune.scan.files import DATA
@@ -267,6 +267,7 @@ def bundle(
     """The Bundle of `parts`, whose packages have these versions or ranges; `software` are facts about the versions."""
     settings = settings_of(parts.calls, versions)
     told = tuple(pattern_facts.facts(parts.calls))
+    configured = tuple(config_facts.facts(parts.calls, settings, parts.launches))
     facts = [
         *_told_of_cuda(told),
         *parts.facts,
@@ -274,7 +275,8 @@ def bundle(
         *_train_loader(settings, parts.facts),
         *arguments.facts(parts.calls, versions, ranges or {}),
         *(arguments.compute_loss_facts(versions, ranges or {}) if _has_compute_loss(parts.facts) else ()),
-        *config_facts.facts(parts.calls, settings, parts.launches),
+        *configured,
+        *_least_memory(parts, library, settings, configured),
         *told,
         *environment.facts(parts.launches),
         *jobs.facts(parts.launches, library),
@@ -291,6 +293,15 @@ def bundle(
         is_module=(home := _home(library, parts.files[0], parts.imports)) is not None,
         home=home or "",
     )
+
+
+def _least_memory(
+    parts: BundleFiles, library: Library, settings: Sequence[Setting], configured: Sequence[Fact]
+) -> Iterator[Fact]:
+    python = [library.files[name].data for name in parts.files if name in library.files and name.endswith(".py")]
+    named = {one.name: one for one in settings if one.subject == RUN}
+    told = {fact.name: fact.value for fact in configured}
+    yield from least_memory.facts(parts.calls, named, parts.launches, told, python)
 
 
 def _has_compute_loss(facts: Iterable[Fact]) -> bool:

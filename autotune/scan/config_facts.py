@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Mapping, Sequence
 
 from autotune.catalogue.coercion import typed
@@ -12,14 +11,10 @@ from autotune.model.scanned import ConsumerCall, WrittenValue
 from autotune.scan.configs import matching_arguments
 from autotune.scan.framework_defaults import num_processes, whole
 from autotune.scan.launch import Launch
+from autotune.scan.model_size import named_size
 
 Settings = Mapping[str, Setting]
 """By name; of the loaders the training loader's."""
-
-SIZE = re.compile(r"(?<![a-z0-9.])(?:(\d{1,6})x)?(\d{1,6}(?:\.\d{1,6})?)([bm])(?![a-z0-9])")
-"""The size in a model's name: Llama-3.2-1B, llama3_2_1b, Mixtral-8x7B, mpt-125m."""
-
-UNITS = {"b": 1.0, "m": 1e-3}
 
 SHARDS_PARAMETERS = 3
 """The stage from which on ZeRO shards parameters."""
@@ -132,9 +127,9 @@ def _size(call: ConsumerCall) -> tuple[float, Location] | None:
     """Billions of parameters as the model's name says, else as layers and width do, embeddings left out."""
     keys = about(call.dialect, "model") or ("pretrained_model_name_or_path",)
     for given in (call.arguments[key] for key in keys if key in call.arguments):
-        found = SIZE.search(str(given.value).lower().replace("_", "-")) if given.known else None
-        if found:
-            return float(found[2]) * int(found[1] or 1) * UNITS[found[3]], given.location
+        found = named_size(given)
+        if found is not None:
+            return found.billions, given.location
     shape = [call.arguments[key] for key in about(call.dialect, "shape") if key in call.arguments]
     numbers = [number for one in shape if one.known and isinstance(number := typed(one.value, "int"), int)]
     if len(numbers) < 2:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable, Iterator, Mapping, Set
 
-from autotune.model.evidence import RUN, Evidence, Value
+from autotune.model.evidence import Evidence, Value
 
 TRAIN = "loader#train"
 """The loader whose settings are searched."""
@@ -40,18 +40,8 @@ def batches(evidence: Evidence, names: Set[str]) -> tuple[Point, ...]:
     size, steps = (_whole(evidence, name) for name in ("loader.batch_size", "train.accumulation_steps"))
     if not size or not steps or len(names) < 2:
         return ()
-    sizes = [one for one in range(1, size * steps + 1) if size * steps % one == 0 and _fits(evidence, one / size)]
+    sizes = [one for one in range(1, size * steps + 1) if size * steps % one == 0]
     return tuple({"loader.batch_size": one, "train.accumulation_steps": size * steps // one} for one in sizes)
-
-
-def _fits(evidence: Evidence, factor: float) -> bool:
-    """Whether a micro-batch that is larger by the factor may fit; yes where the memory is not known."""
-    if factor <= 1:
-        return True
-    if evidence.lookup(RUN, "batch_curve.double_ran_out") is True:
-        return factor < 2
-    now, doubled = (_number(evidence, name) for name in ("memory.used_share", "batch_curve.double_used_share"))
-    return now is None or doubled is None or now + (factor - 1) * max(0.0, doubled - now) <= MEMORY_SHARE
 
 
 def loaders(evidence: Evidence, names: Set[str]) -> tuple[Point, ...]:

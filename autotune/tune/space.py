@@ -11,8 +11,11 @@ from autotune.engine.fixes import effect_of
 from autotune.errors import UsageError
 from autotune.model.evidence import RUN, Evidence, Value
 from autotune.model.finding import UNCHANGED
+from autotune.model.outlook import MemoryBudget
 from autotune.model.rule import Effect
 from autotune.model.tuned import Axis, SkippedSetting, Space
+from autotune.tune.batch_room import batch_room, within
+from autotune.tune.batch_room import left_out as too_large
 from autotune.tune.points import COMPUTED, MEMORY_SHARE, TRAIN, Point
 
 OWNERS = {"loader": TRAIN, "optimizer": "optimizer#0", "run": RUN}
@@ -25,18 +28,28 @@ Settable = Callable[[str, str], str]
 """(setting, subject) -> why it cannot be changed in this script; "" where it can."""
 
 
-def space(evidence: Evidence, knobs: Set[str], allow: Set[Effect], settable: Settable) -> Space:
+def space(
+    evidence: Evidence,
+    knobs: Set[str],
+    allow: Set[Effect],
+    settable: Settable,
+    budget: MemoryBudget | None = None,
+) -> Space:
     """The axes that `knobs` name (empty: all of them), and the settings that are left out with the reason.
 
+    Micro-batches that cannot fit, by what the diagnosis measured or by its memory `budget`, are among these.
     Settings that alter what is learned are searched only where `allow` has Effect.ALTERING. Raises UsageError for an
     unknown knob.
     """
     _check(knobs)
     why = {name: _why_not(entry, evidence, knobs, allow, settable) for name, entry in searched().items()}
     axes, left_out = [], [SkippedSetting(name, reason) for name, reason in why.items() if reason]
+    room = batch_room(evidence, budget)
     for name, entries in by_axis().items():
         usable = [entry for entry in entries if not why[entry.name]]
-        axis = _axis(name, usable, evidence)
+        points = _points(name, usable, evidence)
+        left_out += too_large(points, room)
+        axis = _axis(name, usable, within(points, room), evidence)
         if axis is not None:
             axes.append(axis)
         else:
@@ -116,11 +129,8 @@ def _why_no_use(entry: SettingEntry, evidence: Evidence, owner: str) -> str:
     return "" if answer or entry.search is None else f"only {entry.search.only}"
 
 
-def _axis(name: str, usable: Sequence[SettingEntry], evidence: Evidence) -> Axis | None:
+def _axis(name: str, usable: Sequence[SettingEntry], points: tuple[Point, ...], evidence: Evidence) -> Axis | None:
     """The axis of these settings; None where it would have one point."""
-    if not usable:
-        return None
-    points = _points(name, usable, evidence)
     current = _current(points, usable, evidence)
     if len(points) < 2 or current is None:
         return None
@@ -129,6 +139,8 @@ def _axis(name: str, usable: Sequence[SettingEntry], evidence: Evidence) -> Axis
 
 
 def _points(name: str, usable: Sequence[SettingEntry], evidence: Evidence) -> tuple[Point, ...]:
+    if not usable:
+        return ()
     if name in COMPUTED:
         return COMPUTED[name](evidence, {entry.name for entry in usable})
     (entry,) = usable

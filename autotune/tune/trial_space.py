@@ -39,7 +39,7 @@ def trial_space(
     """
     root = artefacts.command_root(cwd, invoked(words, cwd, environ).file)
     script = _script(report, words, cwd, root)
-    found = space(report.evidence, knobs, allow, partial(settable, script))
+    found = space(report.evidence, knobs, allow, partial(settable, script), report.outlook.memory)
     originals = _originals(script, found, root)
     with scratch.mirrored(root, frozenset(originals)) as mirrors:
         workspace = Workspace(

@@ -25,6 +25,8 @@ TOP = (
     "syntaxes",
     "processes",
     "lora",
+    "full",
+    "partial",
     "model",
     "shape",
     "fsdp",

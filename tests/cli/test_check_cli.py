@@ -181,3 +181,15 @@ def test_the_project_is_left_as_it_was(project, capsys) -> None:
     before = sorted(project.rglob("*"))
     run(["check"])
     assert sorted(project.rglob("*")) == before
+
+
+def test_on_a_card_that_is_too_small(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """--on fails a launch that surely cannot fit, says the number, and does not import torch."""
+    (project / "a.yml").write_text(
+        "base_model: a/llama-8b\nmicro_batch_size: 1\ndatasets: [x]\noptimizer: adamw_torch\n"
+    )
+    assert run(["check", "--on", "a100-40", "--select", "ME011"]) == 1
+    assert "at least 55 GiB" in " ".join(capsys.readouterr().out.split())
+    assert run(["check", "--on", "a100-80", "--select", "ME011"]) == 0
+    assert run(["check", "--on", "a100-4", "--select", "ME011"]) == 2
+    assert "Did you mean a100-40?" in capsys.readouterr().err

@@ -410,6 +410,13 @@ def test_whether_twice_the_micro_batch_fits(tried, expected):
     assert tuple(facts.get(f"batch_curve.{name}") for name in names) == expected
 
 
+def test_what_twice_the_micro_batch_needs_where_it_was_not_tried_for_that():
+    tried = what_if("micro_batch", {"factor": 2}, "out_of_memory", needed_bytes=9 * GB)
+    facts = facts_of(script=steps(3), what_ifs=(tried,))
+    assert facts["batch_curve.double_needs_bytes"] == 9 * GB
+    assert facts["batch_curve.double_ran_out"] is True
+
+
 def test_one_of_two_loaders_of_a_step_was_resized_and_not_the_step():
     script = Script()
     for _ in range(4):
@@ -679,7 +686,8 @@ def everything():
     by_lightning = recording(
         frameworks={"lightning": entry("Trainer", "lightning", reload_dataloaders_every_n_epochs=0, profiler="none")}
     )
-    others = (workers, died, again, by_lightning)
+    too_large = recording(steps(3), what_ifs=(what_if("micro_batch", {"factor": 2}, "out_of_memory", needed_bytes=GB),))
+    others = (workers, died, again, by_lightning, too_large)
     return [
         derive(both, 8.0, 64 * GB),
         *(derive([one]) for one in others),

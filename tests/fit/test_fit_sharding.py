@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 from fit_builders import GIB, record, step
 
-from autotune.fit.sharding import Shards, buffers, phase_peaks
+from autotune.fit.sharding import COPIES, Shards, buffers, phase_peaks
 from autotune.model.fitted import Sharding
 
 FORWARD, UPDATE = "forward and backward", "optimizer"
@@ -48,3 +48,64 @@ def test_deepspeed_keeps_buckets_beside():
 
 def test_one_card_has_all_of_it():
     assert phase_peaks(step(rest=10), record(), None)[FORWARD].num_bytes == 20 * GIB
+
+
+def test_deepspeed_keeps_a_16_bit_model_in_fp32_beside():
+    """3 GiB of weights and gradients of 1.5 Gi numbers: a copy of 6 GiB, Adam's 6 GiB of state twice as wide."""
+    bf16 = record(num_trained=3 * GIB // 2)
+    for kind, weights, gradients in ((Sharding.ZERO_1, 3, 3), (Sharding.ZERO_2, 3, 3 / 4)):
+        peak = phase_peaks(step(update_rest=1), bf16, Shards(4, kind))[UPDATE]
+        assert {name: size / GIB for name, size in peak.parts.items()} == pytest.approx(
+            {
+                "weights": weights,
+                "gradients": gradients,
+                "optimizer state": 2 * 6 / 4,
+                "activations": 2 * 1 / 4 + 6 / 4,  # the gradients in fp32 are there during the update
+                "weights in fp32": 6 / 4,
+            }
+        )
+    assert COPIES in phase_peaks(step(), bf16, Shards(4, Sharding.ZERO_3))[FORWARD].parts
+    for kind in (Sharding.DDP, Sharding.FSDP):
+        assert COPIES not in phase_peaks(step(), bf16, Shards(4, kind))[FORWARD].parts
+    assert COPIES not in phase_peaks(step(), record(), Shards(4, Sharding.ZERO_2))[UPDATE].parts
+
+
+def test_a_flat_parameter_has_gradients_of_frozen_weights_too():
+    """FSDP 1: 3 GiB of weights, of which 1 GiB lies outside of the layers; 1 GiB trains at most."""
+    frozen = step(rest=10)
+    frozen.peaks[UPDATE].parts["gradients"] = GIB
+    parts = phase_peaks(frozen, record(), Shards(4, Sharding.FSDP_1))[FORWARD].parts
+    assert parts["gradients"] == 2 * GIB / 4
+    assert phase_peaks(frozen, record(), Shards(4, Sharding.FSDP))[FORWARD].parts["gradients"] == GIB / 4
+    assert phase_peaks(step(), record(), Shards(4, Sharding.FSDP_1))[UPDATE].parts["gradients"] == 3 * GIB / 4
+
+
+def test_gradients_are_whole_while_micro_batches_accumulate_without_a_sync():
+    parts = phase_peaks(step(micro_batches=2), record(), Shards(4, Sharding.FSDP_1))[FORWARD].parts
+    assert parts["gradients"] == 3 * GIB
+
+
+def test_a_wrapper_that_divides_weights_gathers_layers_in_16_bits_and_needs_no_casts():
+    mixed = step(rest=10, casts=2)
+    alone, ddp, fsdp = (
+        phase_peaks(mixed, record(), shards)[FORWARD].parts
+        for shards in (None, Shards(4, Sharding.DDP), Shards(4, Sharding.FSDP))
+    )
+    assert alone["activations"] == ddp["activations"] == 12 * GIB
+    assert fsdp["activations"] == 10 * GIB
+    assert fsdp["weights"] == (3 / 4 + (3 + 2) / 2) * GIB
+
+
+def test_an_adapter_makes_no_whole_gradients_but_in_a_flat_parameter():
+    """Layers of 1 GiB, 1 GiB outside, and gradients of 1 GiB of 3: less than half of the weights."""
+    adapter = step(rest=10)
+    adapter.peaks[UPDATE].parts["gradients"] = GIB
+
+    def weights(kind, trained):
+        return phase_peaks(trained, record(), Shards(4, kind))[FORWARD].parts["weights"] / GIB
+
+    assert weights(Sharding.FSDP, adapter) == 3 / 4 + 2 + 1
+    assert weights(Sharding.FSDP_1, adapter) == 3 / 4 + 3 + 1
+    assert weights(Sharding.FSDP, step()) == weights(Sharding.FSDP_1, step()) == 3 / 4 + 3 + 2
+    # Whole gradients are counted once.
+    assert weights(Sharding.FSDP_1, step(micro_batches=2)) == 3 / 4 + 2 + 2

@@ -39,20 +39,6 @@ def test_micro_batches_stay_while_one_of_the_two_is_fixed_or_unknown() -> None:
     assert sizes(evidence(batch_size=4)) == []
 
 
-@pytest.mark.parametrize(
-    ("facts", "expected"),
-    [
-        ({"batch_curve.double_ran_out": True}, [1, 2, 3, 4]),
-        ({"memory.used_share": 0.3, "batch_curve.double_used_share": 0.49}, [1, 2, 3, 4, 6, 12]),
-        ({"memory.used_share": 0.3, "batch_curve.double_used_share": 0.51}, [1, 2, 3, 4, 6]),
-        ({"memory.used_share": 0.95, "batch_curve.double_used_share": 0.99}, [1, 2, 3]),
-        ({"memory.used_share": 0.3}, [1, 2, 3, 4, 6, 12]),
-    ],
-)
-def test_micro_batches_fit_in_memory_as_far_as_it_is_known(facts, expected) -> None:
-    assert sizes(curve(**facts)) == expected
-
-
 def test_a_loader_has_up_to_two_workers_for_each_cpu_and_says_what_is_not_by_default() -> None:
     points = loaders(evidence(num_workers=0), LOADER)
     assert points[0] == {"loader.num_workers": 0}

@@ -24,7 +24,10 @@ MOST_WORK = 4096
 
 
 class Ledger:
-    """The storages that are live, by keys of their own, and the changes since `start_step`."""
+    """The storages that are live, by keys of their own, and the changes since `start_step`.
+
+    `parameters` are the keys of the model's own, `casts` those of their copies in another type, which autocast makes.
+    """
 
     def __init__(self, recorder: Recorder) -> None:
         from torch._subclasses import fake_tensor
@@ -37,6 +40,8 @@ class Ledger:
         self._keys: dict[int, int] = {}
         self._weak: dict[int, Any] = {}
         self._next = 0
+        self.parameters: set[int] = set()
+        self.casts: set[int] = set()
         self.sizes: dict[int, int] = {}
         self.live_at_start: dict[int, int] = {}
         self.changes: list[tuple[int, int]] = []
@@ -117,6 +122,9 @@ class Ledger:
             self.temporary(extra(args))
         for each in new:
             self.note(each)
+        is_cast = func._schema.name == "aten::_to_copy" and bool(new) and new[0].dtype != tensors[0].dtype
+        if is_cast and self._keys.get(tensors[0].untyped_storage()._cdata) in self.parameters:
+            self.casts.add(self.note(new[0]))
         if new or func._schema.is_mutable:
             self._count(func, args, kwargs, made, tensors, new)
         return made

@@ -118,7 +118,7 @@ class PlannedSteps:
         given = [parameter for group in groups for parameter in group["params"]]
         for tensor in (*self._parameters.take_module(module), *given):
             self._parameters.take(tensor)
-            ledger.note(tensor)
+            ledger.parameters.add(ledger.note(tensor))
         module.register_forward_pre_hook(self._note_inputs, with_kwargs=True)
 
     def _note_inputs(self, module: Any, args: Any, kwargs: Any) -> None:
@@ -185,7 +185,7 @@ class PlannedSteps:
 
     def _kinds(self, ledger: Ledger) -> dict[int, str]:
         """What the live storages are, by their keys."""
-        kinds: dict[int, str] = {}
+        kinds = dict.fromkeys(ledger.casts, "casts")
         alive = [row["object"]() for row in self._session.optimizers]
         for optimizer in filter(None, alive):
             states = [state.values() for state in optimizer.state.values() if isinstance(state, dict)]
@@ -216,20 +216,16 @@ class PlannedSteps:
         }
 
     def _layers(self) -> Row:
-        """Bytes of the largest of the repeated layers, which FSDP gathers at once, and of all that is in none."""
-        import torch
-
-        best: list[int] = []
-        total = 0
-        for row in self._session.models:
-            module = row["object"]()
-            total += _parameter_bytes(module) if module is not None else 0
-            for each in module.modules() if module is not None else ():
-                if isinstance(each, (torch.nn.ModuleList, torch.nn.Sequential)) and len(each) > 1:
-                    best = max(best, [_parameter_bytes(layer) for layer in each], key=sum)
-        if not best:
-            return {"largest_layer_bytes": None, "outside_layers_bytes": None}
-        return {"largest_layer_bytes": max(best), "outside_layers_bytes": total - sum(best)}
+        """Bytes of the largest of the repeated layers, which FSDP gathers one by one, and of all that is in none."""
+        modules = [module for row in self._session.models if (module := row["object"]()) is not None]
+        layers = [layer for module in modules for layer in _repeated(module)] or _longest(modules)
+        trained = {id(each): each for module in modules for each in module.parameters() if each.requires_grad}
+        found: Row = {"largest_layer_bytes": None, "outside_layers_bytes": None}
+        if layers:
+            sizes = [_parameter_bytes(layer) for layer in layers]
+            outside = sum(map(_parameter_bytes, modules)) - sum(sizes)
+            found = {"largest_layer_bytes": max(sizes), "outside_layers_bytes": outside}
+        return {**found, "num_trained": sum(each.numel() for each in trained.values())}
 
     def is_overdue(self) -> bool:
         """Fake steps have no limit of their own: the parent ends what takes too long."""
@@ -244,6 +240,30 @@ class PlannedSteps:
     def abandon(self) -> None:
         """The script ended by itself."""
         self.is_active = False
+
+
+def _repeated(module: Any) -> list[Any]:
+    """The layers of every outermost list of modules of one class: an encoder's and a decoder's are two lists."""
+    import torch
+
+    children = list(module.children())
+    is_list = isinstance(module, (torch.nn.ModuleList, torch.nn.Sequential))
+    if is_list and len(children) > 1 and len({type(each) for each in children}) == 1:
+        return children if _parameter_bytes(module) else []
+    return [layer for each in children for layer in _repeated(each)]
+
+
+def _longest(modules: list[Any]) -> list[Any]:
+    """The layers of the largest list of any classes."""
+    import torch
+
+    lists = [
+        list(each.children())
+        for module in modules
+        for each in module.modules()
+        if isinstance(each, (torch.nn.ModuleList, torch.nn.Sequential)) and len(each) > 1
+    ]
+    return max(lists, key=lambda layers: sum(map(_parameter_bytes, layers)), default=[])
 
 
 def _parameter_bytes(module: Any) -> int:
@@ -265,14 +285,14 @@ def _peaks(ledger: Ledger, kinds: dict[int, str]) -> Row:
 
 
 def _parts(ledger: Ledger, kinds: dict[int, str], until: int) -> Row:
-    """What was live after change number `until`: weights, gradients, optimizer, and the rest."""
+    """What was live after change number `until`: weights, their casts, gradients, optimizer, and the rest."""
     live = dict(ledger.live_at_start)
     for key, size in ledger.changes[: until + 1]:
         if size:
             live[key] = size
         else:
             live.pop(key)
-    parts = dict.fromkeys(("weights", "gradients", "optimizer", "rest"), 0)
+    parts = dict.fromkeys(("weights", "casts", "gradients", "optimizer", "rest"), 0)
     for key, size in live.items():
         parts[kinds.get(key, "rest")] += size
     return parts

@@ -64,6 +64,14 @@ class BatchBuffer:
         samples = [row.get("num_samples") for _, row in self._batches]
         return bool(samples) and all(n is not None and n >= 4 and n % 2 == 0 for n in samples)
 
+    def narrowest(self) -> float:
+        """Tokens, else samples, of the smallest batch, as a share of those of the largest; 0 where not known."""
+        for name in ("tokens", "num_samples"):
+            sizes: list[int] = [row[name] for _, row in self._batches if row.get(name)]
+            if sizes and len(sizes) == len(self._batches):
+                return min(sizes) / max(sizes)
+        return 0.0
+
     def next(self, narrow: bool = False) -> Any:
         """A copy of the next kept batch; `narrow`: of the first half of its width."""
         size = len(self._batches)

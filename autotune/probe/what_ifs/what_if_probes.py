@@ -18,7 +18,7 @@ from ..lines.line_sampler import LineSampler
 from ..lines.operations import LineOperations
 from ..lines.results import ResultComparison
 from ..lines.rows import RowComparison
-from . import cacheable_items, kernels, loader_test, other_load, schedule, torch_settings
+from . import cacheable_items, kernels, loader_test, memory_room, other_load, schedule, torch_settings
 from .batch_buffer import BatchBuffer
 from .batch_copies import resized
 from .needless_work import CHANGES, NeedlessWork
@@ -257,7 +257,18 @@ class WhatIfProbes:
         self._session.write("completed")
         self._next_phase()
 
+    def _leave_out_too_large(self) -> None:
+        """Micro-batches that surely do not fit are noted and not tried."""
+        while self._phases and self._phases[0][0] == "micro_batch":
+            factor = self._phases[0][1]["factor"]
+            needed = memory_room.needed_without_room(self._session, factor, self._kept.narrowest())
+            if needed is None:
+                return
+            self._session.what_ifs.append(self._row("out_of_memory", {"needed_bytes": needed}))
+            self._phases.popleft()
+
     def _next_phase(self) -> None:
+        self._leave_out_too_large()
         self._marks, self._others = [], other_load.reading()
         self._kept.start()
         self.current = self._phases[0][0] if self._phases and not self.is_overdue() else ""

@@ -1257,7 +1257,7 @@ class FitDocument(TypedDict):
     devices: int
     """Cards that share a step."""
 
-    sharding: Literal["ddp", "zero1", "zero2", "zero3", "fsdp"] | None
+    sharding: Literal["ddp", "zero1", "zero2", "zero3", "fsdp", "fsdp1"] | None
     steps: int
     """Optimizer steps that run_s and cost_usd are of."""
 

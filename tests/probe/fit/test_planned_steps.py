@@ -110,7 +110,29 @@ def test_a_script_that_never_trains_has_not_begun(planned):
         "began": False,
         "largest_layer_bytes": None,
         "outside_layers_bytes": None,
+        "num_trained": 0,
     }
+
+
+class Coded(nn.Module):
+    """Two lists of layers, as an encoder and a decoder have."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.embed, self.head = nn.Embedding(10, 4), nn.Linear(4, 3)
+        self.encoder = nn.ModuleList([nn.Linear(4, 4) for _ in range(3)])
+        self.decoder = nn.ModuleList([nn.Sequential(nn.Linear(4, 8), nn.GELU(), nn.Linear(8, 4)) for _ in range(2)])
+
+
+def test_an_encoder_and_a_decoder_have_layers_of_their_own(planned):
+    session = planned()
+    model = Coded()
+    model.head.requires_grad_(False)
+    session.models[:] = [{"object": lambda: model}]
+    told = session.plan.row()
+    assert told["largest_layer_bytes"] == 4 * (4 * 8 + 8 + 8 * 4 + 4)
+    assert told["outside_layers_bytes"] == 4 * (10 * 4 + 4 * 3 + 3)
+    assert told["num_trained"] == sum(each.numel() for each in model.parameters()) - (4 * 3 + 3)
 
 
 @pytest.mark.parametrize(("asked", "others"), [("float16", "bfloat16"), ("bfloat16", "float16")])
@@ -120,3 +142,17 @@ def test_work_is_of_the_type_that_autocast_was_asked_for(planned, asked, others)
         train()
     kinds = {kind for _, _, kind, _ in session.plan.rows[0]["work"]}
     assert asked in kinds and others not in kinds
+
+
+def test_copies_of_weights_that_autocast_makes_are_told_apart(planned):
+    session = planned()
+    model = nn.Sequential(nn.Embedding(50, 64), nn.Linear(64, 50))
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    with pytest.raises(Ended):
+        for (ids,) in DataLoader(TensorDataset(torch.zeros(64, 16, dtype=torch.int64)), batch_size=4):
+            with torch.autocast("cuda", dtype=torch.bfloat16):
+                loss = model(ids).sum()
+            loss.backward()
+            optimizer.step()
+    parts = session.plan.rows[0]["peaks"]["forward and backward"]["parts"]
+    assert parts["casts"] == 2 * (64 * 50 + 50)  # of the linear layer; an embedding is not cast

@@ -407,3 +407,51 @@ def test_of_long_steps_only_what_the_window_cannot_tell_is_looked_at(probed, mon
     monkeypatch.setattr(schedule, "LOOKS", LOOKS)
     probed.trains_on_cuda = lambda: False
     assert [name for name, _ in schedule._looks(probed, mean_s)] == looks
+
+
+def on_a_card(monkeypatch, session_type, *, peak, room):
+    """CUDA's allocator as it would answer: a peak of `peak` bytes, 1,000 between steps, `room` in all."""
+    monkeypatch.setattr(session_type, "trains_on_cuda", lambda self: True)
+    monkeypatch.setattr(torch.cuda, "memory_allocated", lambda: 1000)
+    monkeypatch.setattr(torch.cuda, "memory_reserved", lambda: 1000)
+    monkeypatch.setattr(torch.cuda, "mem_get_info", lambda: (room - 1000, 0))
+    return peak
+
+
+@pytest.mark.parametrize(
+    ("factor", "narrowest", "room", "needed"),
+    [
+        (2, 1.0, 16_976, None),  # 1,000 + 2 x (9,012 - 1,000 - 2 x 12) = 16,976: what grows twice just fits
+        (2, 1.0, 16_975, 16_976),
+        (4, 1.0, 16_976, 32_952),
+        (2, 0.5, 8_987, 8_988),  # the batches that are tried may be half as wide as what made the peak
+        (0.5, 1.0, 10, None),
+        (1, 1.0, 10, None),
+    ],
+)
+def test_a_micro_batch_that_surely_does_not_fit(factor, narrowest, room, needed, run, monkeypatch):
+    from autotune.probe.what_ifs.memory_room import needed_without_room
+
+    session = run(Model())
+    session.models[:] = [{"object": lambda: kept}]
+    kept = torch.nn.Linear(2, 1)  # 12 bytes
+    session.memory_row["peak_allocated_bytes"] = on_a_card(monkeypatch, type(session), peak=9_012, room=room)
+    assert needed_without_room(session, factor, narrowest) == needed
+
+
+def test_it_is_noted_and_the_other_what_ifs_go_on(run, monkeypatch):
+    def too_large(session, factor, narrowest):
+        assert narrowest == 1.0
+        return 41 if factor == 2 else None
+
+    monkeypatch.setattr(what_if_probes.memory_room, "needed_without_room", too_large)
+    model = Model()
+    session = run(model)
+    tried = [one for one in session.what_ifs if one["name"] == "micro_batch"]
+    assert {(one["arguments"]["factor"], one["outcome"]) for one in tried} == {
+        (0.5, "completed"),
+        (1, "completed"),
+        (2, "out_of_memory"),
+    }
+    assert [one["result"] for one in tried if one["arguments"]["factor"] == 2] == [{"needed_bytes": 41}] * ROUNDS
+    assert max(model.sizes) == 4
