@@ -156,6 +156,10 @@ class M(L.LightningModule):
         {training}
     def validation_step(self, batch, i):
         self.log("loss", x, sync_dist=True)
+        self.shared(x, "val")
+    def shared(self, loss, phase):
+        is_train = phase == "train"
+        self.log("loss", loss, on_step=is_train, sync_dist=True)
 """
 
 
@@ -165,6 +169,13 @@ class M(L.LightningModule):
         ("self.log('loss', x, sync_dist=True)", 1),
         ("self.log_dict(every, on_epoch=True, sync_dist=True)", 1),
         ("self.log('loss', x, on_step=False, on_epoch=True, sync_dist=True)", 0),
+        ("self.log('loss', x, on_step=self.verbose, sync_dist=True)", 0),
+        ("self.log('loss', x, on_step=i % 50 == 0, on_epoch=True, sync_dist=True)", 0),
+        ("self.log('loss', x, sync_dist=True, **self.how)", 0),
+        ("self.log('loss', x, on_step=True, sync_dist=True)", 1),
+        ("self.shared(x, 'train')", 1),
+        ("self.shared(x, 'val')", 0),
+        ("self.shared(x, stage)", 0),
         ("self.log('loss', x)", 0),
         ("return x", 0),
     ],
