@@ -44,6 +44,7 @@ class ConsumerCall(Struct, frozen=True):
     `dialect` says in whose words the keys of `arguments` are ("hf_trainer", "torch", "deepspeed" ...), `name` what is
     called ("DataLoader", "TrainingArguments"; "" for a config file). `is_open` says that more arguments may come from
     where nothing can be read (**kwargs, a command line that is not known): then a missing key is unknown, not default.
+    `asks_release` says that the code around the call chooses it by the release of a library.
     """
 
     dialect: str
@@ -52,6 +53,7 @@ class ConsumerCall(Struct, frozen=True):
     arguments: Mapping[str, WrittenValue]
     location: Location
     is_open: bool = False
+    asks_release: bool = False
 
 
 class ScanNote(Struct, frozen=True):

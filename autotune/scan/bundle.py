@@ -276,7 +276,7 @@ def bundle(
         *(arguments.compute_loss_facts(versions, ranges or {}) if _has_compute_loss(parts.facts) else ()),
         *config_facts.facts(parts.calls, settings, parts.launches),
         *told,
-        *environment.facts(parts.launches),
+        *environment.facts(parts.launches, is_spread=jobs.is_spread(parts.launches, library)),
         *jobs.facts(parts.launches, library),
         *software,
     ]

@@ -228,6 +228,8 @@ def test_losses_that_are_kept(body: str, expected: int) -> None:
         ('os.environ["CUDA_LAUNCH_BLOCKING"] = "1"', "CUDA_LAUNCH_BLOCKING=1", ""),
         ('os.environ["CUDA_LAUNCH_BLOCKING"] = "0"', "", ""),
         ('os.environ["NCCL_P2P_DISABLE"] = "1"', "", "NCCL_P2P_DISABLE=1"),
+        ('os.environ["NCCL_P2P_DISABLE"] = "0"', "", ""),
+        ('os.environ["NCCL_IB_DISABLE"] = "1"', "", ""),
         ('os.environ["CUDA_LAUNCH_BLOCKING"] = args.blocking', "", ""),
         ('if args.debug:\n    os.environ["CUDA_LAUNCH_BLOCKING"] = "1"', "", ""),
         ('os.environ["OTHER"] = "1"', "", ""),

@@ -93,6 +93,10 @@ ADAPTERS = "model = get_peft_model(model, config)"
         ("", "model = get_peft_model(model.bfloat16(), config)", False),
         ("", "model = get_peft_model(model.to(torch.float16), config)", False),
         ("", "", None),
+        ("", f"if args.lora:\n    {ADAPTERS}", None),
+        ("", f"if args.lora is not None:\n    {ADAPTERS}\nelse:\n    pass", None),
+        ("", f"if True:\n    {ADAPTERS}", True),
+        (", torch_dtype=torch.bfloat16", f"if args.lora:\n    {ADAPTERS}", False),
     ],
 )
 def test_a_base_of_adapters_that_is_loaded_without_a_dtype(given: str, then: str, stays: bool | None) -> None:
