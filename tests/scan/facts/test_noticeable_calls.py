@@ -222,6 +222,12 @@ def test_losses_that_are_kept(body: str, expected: int) -> None:
     )
 
 
+def test_an_engine_of_deepspeed_clears_gradients_itself() -> None:
+    body, before = "optimizer.zero_grad(set_to_none=False)\n" + STEP, "plugin = accelerator.state.deepspeed_plugin\n"
+    assert fact("num_filled_gradients_in_step", body) == 1
+    assert not fact("num_filled_gradients_in_step", body, before)
+
+
 @pytest.mark.parametrize(
     ("line", "debug", "links"),
     [
