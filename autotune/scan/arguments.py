@@ -91,7 +91,8 @@ def _removed_arguments(call: ConsumerCall) -> Iterator[Removed]:
                 given = call.arguments.get(name)
                 if given is not None and not given.is_default and not given.doubt.endswith(SOMETIMES):
                     since, instead = version(row["removed"]), row.get("instead", "")
-                    yield Removed(name, library["package"], since, instead, given.location)
+                    place = call.keywords.get(name, given.location)  # the name is what a person edits
+                    yield Removed(name, library["package"], since, instead, place)
 
 
 def _is_meant(library: Mapping[str, Any], call: ConsumerCall) -> bool:

@@ -188,3 +188,13 @@ NEW = MADE.replace("evaluation", "eval")
 def test_arguments_that_code_chooses_by_the_release(code: str, is_said: bool) -> None:
     script = scan(f"from transformers import Trainer, TrainingArguments\n{code}\nTrainer(model, args).train()\n")
     assert ("evaluation_strategy" in (removed(*script.calls) or "")) is is_said
+
+
+def test_a_removed_argument_stands_where_the_call_names_it() -> None:
+    code = (
+        "import argparse\nfrom lightning import Trainer\nparser = argparse.ArgumentParser()\n"
+        "parser.add_argument('--gpus', type=int, default=4)\nargs = parser.parse_args()\n"
+        "Trainer(\n    gpus=args.gpus,\n).fit(model)\n"
+    )
+    places = [place.line for one in facts(scan(code, {"gpus": "2"}).calls, {}) for place in one.places]
+    assert set(places) == {7}

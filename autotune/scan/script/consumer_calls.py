@@ -134,7 +134,9 @@ def _call(view: ScriptView, node: ast.Call, which: ConsumerSpec) -> ConsumerCall
         found["padding"] = replace(pads, doubt=pads.doubt or padding.padding_doubt(view, node))
     name = f"map.{which.name}" if which.name == "tokenizer" and padding.is_mapped(view, node) else which.name
     at, chosen = _location(view, node), releases.asks_release(view, node)
-    return ConsumerCall(which.dialect, name, RUN, found, at, is_open or which.is_open, chosen)
+    named = {one.arg: view.place(one.value, one.arg) for one in node.keywords if one.arg in found}
+    elsewhere = {key: place for key, place in named.items() if key and place.line != found[key].location.line}
+    return ConsumerCall(which.dialect, name, RUN, found, at, is_open or which.is_open, chosen, elsewhere)
 
 
 def _location(view: ScriptView, node: ast.AST) -> Location:
