@@ -30,7 +30,8 @@ CONDA_FILES = tuple(
 PLAIN = (PYTHON, "requirements*.txt", "pyproject.toml", "setup.py", *CONDA_FILES)
 
 PROSE = ("README*", "INSTALL*", "Dockerfile*", "*.dockerfile", "setup.sh", "install*.sh", "setup_env*.sh")
-"""What tells a person, or a machine, to install releases: `pip install torch==1.11.0`. Counts where nothing else pins."""
+"""What tells a person, or a machine, to install releases: `pip install torch==1.11.0`. Counts where nothing else
+pins."""
 
 LIMIT = 2_000_000
 """Bytes of a file that is read."""
@@ -65,7 +66,8 @@ class Declared(Struct):
     def versions(self, file: str) -> Mapping[str, Version]:
         """Pins of the nearest folder that has any, from that of `file` (a name below the root) up to the root.
 
-        "python" is that of the nearest folder that names one. What nothing pins or asks for, the nearest instructions do.
+        "python" is that of the nearest folder that names one. What nothing pins or asks for, the nearest
+        instructions do.
         """
         found = next((known.pinned for known in self._upwards(file) if known.pinned), {})
         python = next((known.python for known in self._upwards(file) if known.python), ())

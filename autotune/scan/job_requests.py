@@ -62,7 +62,8 @@ class JobRequest(Struct, frozen=True):
 
     `tasks` are the processes that the scheduler's own launcher starts. `lacks_cpus` says that it asks for several GPUs
     and one task, and for no CPUs. `has_small_shm` says that /dev/shm has the 64 MiB of a container that is not told
-    otherwise. `lacks_bf16` says that it names a card before Ampere, perhaps beside others. `places` are where that is said, by field.
+    otherwise. `lacks_bf16` says that it names a card before Ampere, perhaps beside others. `places` are where that is
+    said, by field.
     """
 
     machines: int | None = None

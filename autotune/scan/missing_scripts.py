@@ -1,4 +1,4 @@
-"""Commands of launch scripts that start a training script which the project does not hold: it was renamed or left out."""
+"""Commands of launch scripts that start a training script which the project does not hold: renamed, or left out."""
 
 from __future__ import annotations
 
@@ -59,4 +59,6 @@ def _is_of_project(root: Path, launch: Launch, script: str) -> bool:
     first, _, rest = posixpath.normpath(script).partition("/")
     homes = [root, root / posixpath.dirname(launch.file)]
     folders = [home / first for home in homes] if rest else homes
-    return any(next(folder.rglob("*.py") if rest else folder.glob("*.py"), None) for folder in folders if folder.is_dir())
+    return any(
+        next(folder.rglob("*.py") if rest else folder.glob("*.py"), None) for folder in folders if folder.is_dir()
+    )

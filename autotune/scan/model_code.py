@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import ast
 import re
+from collections import defaultdict
 from collections.abc import Iterator, Sequence
 
 from autotune.model.evidence import RUN, Fact, Location
@@ -84,7 +85,7 @@ def _named_by_training(views: Sequence[ScriptView]) -> frozenset[str] | None:
 
     None where a class may be found by a text: `getattr(models, name)`, a registry, a config's `_target_`.
     """
-    units = {unit.name: [] for view in views for unit in _units(view)}
+    units: dict[str, list[Function | ast.ClassDef]] = defaultdict(list)
     for unit in (unit for view in views for unit in _units(view)):
         units[unit.name].append(unit)
     waiting: list[ast.AST] = [views[0].index.tree]
@@ -95,10 +96,8 @@ def _named_by_training(views: Sequence[ScriptView]) -> frozenset[str] | None:
             name = last_name(node) if isinstance(node, ast.Name | ast.Attribute) else ""
             if name in BY_TEXT or (isinstance(node, UNITS) and node.decorator_list and _registers(node)):
                 return None
-            if isinstance(node, ast.ImportFrom):  # under a name of its own
-                new = {one.name for one in node.names if one.asname}
-            else:
-                new = {name} - {""}
+            renamed = node.names if isinstance(node, ast.ImportFrom) else ()
+            new = {one.name for one in renamed if one.asname} | ({name} - {""})
             waiting += [unit for one in new - named for unit in units.get(one, ())]
             named |= new
     return frozenset(named)

@@ -15,7 +15,9 @@ def stated(root: Path, *lines: str) -> dict[str, object]:
     (root / "train.py").write_text(TRAIN)
     (root / "run.sh").write_text("\n".join(("#!/bin/bash", *lines, "")))
     (bundle,) = [one for one in scan([root], root=root).bundles if one.name == "train.py"]
-    return {one.name: one.value for one in bundle.facts if one.name.startswith(("job.", "config.num", "config.restricted"))}
+    return {
+        one.name: one.value for one in bundle.facts if one.name.startswith(("job.", "config.num", "config.restricted"))
+    }
 
 
 RUN = "torchrun --nproc_per_node 2 train.py"

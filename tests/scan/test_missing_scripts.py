@@ -17,7 +17,9 @@ def lacking(root: Path, name: str, text: str) -> list[str]:
     (root / "train.py").write_text(TRAIN)
     (root / "src" / "train_one.py").write_text(TRAIN)
     (root / name).write_text(text)
-    return [str(one.value) for each in scan([root], root=root).bundles for one in each.facts if "lacks_script" in one.name]
+    return [
+        str(one.value) for each in scan([root], root=root).bundles for one in each.facts if "lacks_script" in one.name
+    ]
 
 
 @pytest.mark.parametrize(

@@ -18,8 +18,8 @@ VISIBLE, GPUS = "CUDA_VISIBLE_DEVICES", re.compile(r"\d+(,\d+)*")
 
 
 def facts(script: ScriptAnalysis) -> Iterator[Fact]:
-    """Facts `code.debug_variables` and `code.restricted_links`; none set is said of a script that is all there. And fact
-    `code.num_visible_gpus`, where the script says itself which it uses."""
+    """Facts `code.debug_variables` and `code.restricted_links`; none set is said of a script that is all there. And
+    fact `code.num_visible_gpus`, where the script says itself which it uses."""
     found = [one for store in script.view.index.items.get("environ", ()) for one in _set_variables(script, store)]
     found += [one for name in script.view.index.strings for one in _handed_variables(script, name)]
     found = [one for one in found if one[0] != environment.BETWEEN_MACHINES]  # which machines is said elsewhere
@@ -31,8 +31,8 @@ def facts(script: ScriptAnalysis) -> Iterator[Fact]:
 
 
 def _names_gpus(store: AttributeWrite) -> bool:
-    is_item = isinstance(store.node, ast.Subscript)
-    return is_item and isinstance(store.node.slice, ast.Constant) and store.node.slice.value == VISIBLE
+    key = store.node.slice if isinstance(store.node, ast.Subscript) else None
+    return isinstance(key, ast.Constant) and key.value == VISIBLE
 
 
 def _set_variables(script: ScriptAnalysis, store: AttributeWrite) -> Iterator[environment.Set]:

@@ -10,7 +10,7 @@ from autotune.pycode.script_view import ScriptView
 from autotune.syntax.python import last_name
 
 RELEASE = re.compile(r"version|signature\(|\bhasattr\(|__dataclass_fields__|__annotations__|\bfields\(", re.IGNORECASE)
-"""What a condition has that asks what a release takes: `parse(trl.__version__) < Version("0.16")`, `"x" in signature(f)`."""
+"""What a condition has that asks what a release takes: `parse(trl.__version__) < parse("0.16")`, `"x" in signature(f)`."""
 
 MAX_NAMES = 3
 """Names that are followed one behind another from a condition to what it was given."""
@@ -22,7 +22,9 @@ def asks_release(view: ScriptView, node: ast.Call) -> bool:
     for outer in view.index.ancestors_in_function(node):
         if isinstance(outer, ast.If | ast.IfExp) and inner is not outer.test and _is_about_release(view, outer.test):
             return True
-        if isinstance(outer, ast.Try) and any(last_name(one.func) == last_name(node.func) for one in _other(outer, inner)):
+        if isinstance(outer, ast.Try) and any(
+            last_name(one.func) == last_name(node.func) for one in _other(outer, inner)
+        ):
             return True
         inner = outer
     return False
