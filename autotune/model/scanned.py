@@ -44,8 +44,8 @@ class ConsumerCall(Struct, frozen=True):
     `dialect` says in whose words the keys of `arguments` are ("hf_trainer", "torch", "deepspeed" ...), `name` what is
     called ("DataLoader", "TrainingArguments"; "" for a config file). `is_open` says that more arguments may come from
     where nothing can be read (**kwargs, a command line that is not known): then a missing key is unknown, not default.
-    `asks_release` says that the code around the call chooses it by the release of a library. `keywords` are where a call
-    in a script names the arguments whose values stand elsewhere.
+    `asks_release` says that the code around the call chooses it by the release of a library. `keywords` are where a
+    call in a script names the arguments whose values stand elsewhere.
     """
 
     dialect: str

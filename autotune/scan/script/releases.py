@@ -10,7 +10,7 @@ from autotune.pycode.script_view import ScriptView
 from autotune.syntax.python import last_name
 
 RELEASE = re.compile(r"version|signature\(|\bhasattr\(|__dataclass_fields__|__annotations__|\bfields\(", re.IGNORECASE)
-"""What a condition has that asks what a release takes: `parse(trl.__version__) < parse("0.16")`, `"x" in signature(f)`."""
+"""What a condition has that asks what a release takes: `trl.__version__ < "0.16"`, `"x" in signature(f)`."""
 
 MAX_NAMES = 3
 """Names that are followed one behind another from a condition to what it was given."""
