@@ -28,7 +28,7 @@ def fact(name: str, body: str = STEP, before: str = "") -> object:
         ("os.environ['CUDA_VISIBLE_DEVICES'] = '0'", 1),
         ("os.environ['CUDA_VISIBLE_DEVICES'] = '0,1'", 2),
         ("os.environ['CUDA_VISIBLE_DEVICES'] = args.gpu", None),
-        ("if args.gpu:\n    os.environ['CUDA_VISIBLE_DEVICES'] = '0'", None),
+        ("if args.debug:\n    os.environ['CUDA_VISIBLE_DEVICES'] = '0'", None),
         ("os.environ['CUDA_VISIBLE_DEVICES'] = '0'\nos.environ['CUDA_VISIBLE_DEVICES'] = gpus", None),
         ("", None),
     ],
