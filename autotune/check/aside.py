@@ -9,6 +9,7 @@ from functools import cache, partial
 from pathlib import Path
 
 from autotune import reading
+from autotune.catalogue.frameworks import frameworks
 from autotune.model.scanned import Bundle
 
 ASIDE_FOLDERS = frozenset({
@@ -43,6 +44,9 @@ NAMING = (
 
 NAMING_FOLDERS = (".github", ".vscode")
 
+TREE = re.compile("[\u2500-\u257f]")
+"""What a tree of folders is drawn with."""
+
 MAX_FILES, MAX_BYTES = 5_000, 1_000_000
 """Files of a project that are searched for names of presets; larger ones are not."""
 
@@ -51,6 +55,7 @@ def places_aside(root: Path, bundles: Iterable[Bundle]) -> Callable[[Bundle, str
     """A function of a bundle and one of its files: why what stands there is not the project's training, "" if it is."""
     unused = cache(lambda: frozenset(_unused_presets(root, bundles)))
     licensed = cache(partial(_has_own_license, root))
+    unread = cache(partial(_is_unread, root))
 
     def why(bundle: Bundle, file: str) -> str:
         folders = file.split("/")[:-1]
@@ -61,7 +66,9 @@ def places_aside(root: Path, bundles: Iterable[Bundle]) -> Callable[[Bundle, str
         licensed_folder = next((one for one in inner if licensed(one)), None)
         if licensed_folder is not None:
             return f"{licensed_folder}/ has a license of its own"
-        return "no command names it" if _is_preset(bundle) and bundle.name in unused() else ""
+        if _is_preset(bundle) and bundle.name in unused():
+            return "no command names it"
+        return "no file of the project reads it" if _is_of_parser(bundle) and unread(bundle.name) else ""
 
     return why
 
@@ -93,6 +100,29 @@ def _text(path: Path) -> str | None:
 def _is_preset(bundle: Bundle) -> bool:
     """A config alone, which no command of the project that was read names."""
     return len(bundle.files) == 1 and bool(bundle.dialects) and PRESETS.issuperset(bundle.dialects)
+
+
+def _is_of_parser(bundle: Bundle) -> bool:
+    """A config alone that holds what the parser of a script would fill."""
+    parsed = {name for name, one in frameworks().items() if one.parsed}
+    is_config = bundle.name.endswith((".yaml", ".yml", ".json", ".toml"))
+    return is_config and len(bundle.files) == 1 and bool(bundle.dialects) and parsed.issuperset(bundle.dialects)
+
+
+def _is_unread(root: Path, config: str) -> bool:
+    """Whether no text of the project names a config, but for a tree of its folders, or names its folder with what may
+    be any of its files."""
+    folder, base = config.rpartition("/")[0].rpartition("/")[2], re.escape(config.rpartition("/")[2])
+    any_of = rf"(?<![\w-]){re.escape(folder)}(?:/[^\s\"'`]*[$*{{<%]|/?[\"'])" if folder else r"(?!)"
+    pattern = re.compile(rf"(?<![\w.-]){base}|{any_of}")
+    for number, path in enumerate(_texts(root)):
+        text = _text(path)
+        if text is None or number >= MAX_FILES:
+            return False
+        lines = text.splitlines() if pattern.search(text) else ()
+        if path != root / config and any(pattern.search(line) and not TREE.search(line) for line in lines):
+            return False
+    return True
 
 
 def _unused_presets(root: Path, bundles: Iterable[Bundle]) -> Iterator[str]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from msgspec import Struct
+from msgspec import Struct, field
 
 from autotune.model.evidence import Fact, Location, Setting, Value
 
@@ -44,6 +44,8 @@ class ConsumerCall(Struct, frozen=True):
     `dialect` says in whose words the keys of `arguments` are ("hf_trainer", "torch", "deepspeed" ...), `name` what is
     called ("DataLoader", "TrainingArguments"; "" for a config file). `is_open` says that more arguments may come from
     where nothing can be read (**kwargs, a command line that is not known): then a missing key is unknown, not default.
+    `asks_release` says that the code around the call chooses it by the release of a library. `keywords` are where a
+    call in a script names the arguments whose values stand elsewhere.
     """
 
     dialect: str
@@ -52,6 +54,8 @@ class ConsumerCall(Struct, frozen=True):
     arguments: Mapping[str, WrittenValue]
     location: Location
     is_open: bool = False
+    asks_release: bool = False
+    keywords: Mapping[str, Location] = field(default_factory=dict)
 
 
 class ScanNote(Struct, frozen=True):

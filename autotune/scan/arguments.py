@@ -13,6 +13,7 @@ from autotune.catalogue.vocabulary import read
 from autotune.model.evidence import RUN, Fact, Location
 from autotune.model.scanned import ConsumerCall
 from autotune.scan.ranges import Range
+from autotune.scan.script.consumer_calls import SOMETIMES
 
 PASSES_NUM_ITEMS = (4, 46)
 """The release of transformers whose Trainer passes compute_loss the number of items of a step."""
@@ -82,13 +83,16 @@ def _is_accepted(one: Removed, versions: Mapping[str, Version], ranges: Mapping[
 
 
 def _removed_arguments(call: ConsumerCall) -> Iterator[Removed]:
+    if call.asks_release:
+        return
     for library in _libraries():
         if _is_meant(library, call):
             for name, row in library["arguments"].items():
                 given = call.arguments.get(name)
-                if given is not None and not given.is_default:
+                if given is not None and not given.is_default and not given.doubt.endswith(SOMETIMES):
                     since, instead = version(row["removed"]), row.get("instead", "")
-                    yield Removed(name, library["package"], since, instead, given.location)
+                    place = call.keywords.get(name, given.location)  # the name is what a person edits
+                    yield Removed(name, library["package"], since, instead, place)
 
 
 def _is_meant(library: Mapping[str, Any], call: ConsumerCall) -> bool:

@@ -26,7 +26,7 @@ from autotune.catalogue.frameworks import frameworks
 from autotune.model.evidence import RUN, Fact, Location, Setting
 from autotune.model.scanned import Bundle, ConsumerCall, ScanNote, WrittenValue
 from autotune.model.source import NOTEBOOK
-from autotune.scan import arguments, config_facts, environment, jobs, least_memory, pattern_facts
+from autotune.scan import arguments, config_facts, environment, jobs, least_memory, missing_scripts, pattern_facts
 from autotune.scan.configs import read_config, written_values
 from autotune.scan.constants import read_constants
 from autotune.scan.files import DATA
@@ -278,7 +278,7 @@ def bundle(
         *configured,
         *_least_memory(parts, library, settings, configured),
         *told,
-        *environment.facts(parts.launches),
+        *environment.facts(parts.launches, is_spread=jobs.is_spread(parts.launches, library)),
         *jobs.facts(parts.launches, library),
         *software,
     ]
@@ -371,7 +371,8 @@ def _launches(library: Library, name: str) -> tuple[Launch, ...]:
 
 
 def of_launch(library: Library, launch: Launch) -> BundleFiles | None:
-    """The bundle of a command; None when neither it nor what it names says anything about training."""
+    """The bundle of a command; None when neither it nor what it names says anything about training, unless the script
+    that it starts is missing."""
     if (do_train := launch.flags.get("do_train")) and WORDS.get(str(do_train.value).lower()) is False:
         return None
     name = script_name(library, launch)
@@ -384,14 +385,15 @@ def of_launch(library: Library, launch: Launch) -> BundleFiles | None:
     configs += [] if configs else _of_program(library, launch, named, script)
     configs += hydra_calls(library, name, launch.flags) if name is not None else []
     calls = [*_flags(launch, script, configs), *configs, *(script.calls if script is not None else ())]
+    lacking = missing_scripts.fact(library, launch) if name is None else None
     if script is None and not calls:
-        return None
+        return BundleFiles((launch.file,), (), (lacking,)) if lacking is not None else None
     calls += _own_options(launch, script) if script is not None else ()
     calls = _with_named(library, calls)
     first = script.files if script is not None else ()
     files = (*first, *(call.location.file for call in calls), *_read_by(script, named), launch.file)
     files = tuple(dict.fromkeys(files))
-    facts = script.facts if script is not None else ()
+    facts = script.facts if script is not None else (lacking,) if lacking is not None else ()
     return BundleFiles(files, tuple(calls), facts, (launch,), _top_imports(library, files[0]))
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import posixpath
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from fnmatch import fnmatchcase
 from pathlib import Path
 
@@ -29,8 +29,15 @@ CONDA_FILES = tuple(
 
 PLAIN = (PYTHON, "requirements*.txt", "pyproject.toml", "setup.py", *CONDA_FILES)
 
+PROSE = ("README*", "INSTALL*", "Dockerfile*", "*.dockerfile", "setup.sh", "install*.sh", "setup_env*.sh")
+"""What tells a person, or a machine, to install releases: `pip install torch==1.11.0`. Counts where nothing else
+pins."""
+
 LIMIT = 2_000_000
 """Bytes of a file that is read."""
+
+MOST_PROSE = 300_000
+"""Bytes of instructions that are read."""
 
 _PREFIX = "software."
 
@@ -38,13 +45,15 @@ _PREFIX = "software."
 class Releases(Struct, frozen=True):
     """What a file or folder says of packages, by name: the release that is pinned, and the range that is asked for.
 
-    `bounded` are the requirements that bound a package from above, where they stand. `python` is () for any.
+    `bounded` are the requirements that bound a package from above, where they stand. `python` is () for any. `told` are
+    the releases that instructions install.
     """
 
     pinned: Mapping[str, Version] = field(default_factory=dict)
     ranges: Mapping[str, Range] = field(default_factory=dict)
     bounded: tuple[Pin, ...] = ()
     python: Version = ()
+    told: Mapping[str, Version] = field(default_factory=dict)
 
 
 class Declared(Struct):
@@ -57,10 +66,13 @@ class Declared(Struct):
     def versions(self, file: str) -> Mapping[str, Version]:
         """Pins of the nearest folder that has any, from that of `file` (a name below the root) up to the root.
 
-        "python" is that of the nearest folder that names one.
+        "python" is that of the nearest folder that names one. What nothing pins or asks for, the nearest
+        instructions do.
         """
         found = next((known.pinned for known in self._upwards(file) if known.pinned), {})
         python = next((known.python for known in self._upwards(file) if known.python), ())
+        told = next((known.told for known in self._upwards(file) if known.told), {})
+        found = {**{name: release for name, release in told.items() if name not in self.ranges(file)}, **found}
         return {"python": python, **found} if python else found
 
     def ranges(self, file: str) -> Mapping[str, Range]:
@@ -87,15 +99,23 @@ class Declared(Struct):
             return Releases()
         plain = [one for one in names if any(fnmatchcase(one, pattern) for pattern in PLAIN)]
         stated = [self._of_file(posixpath.join(folder, name)) for name in plain]
-        agreed: dict[str, set[Version]] = {}
-        for package, version in (row for one in stated for row in one.pinned.items()):
-            agreed.setdefault(package, set()).add(version)
-        found = {package: next(iter(versions)) for package, versions in agreed.items() if len(versions) == 1}
+        found = agreement(one.pinned for one in stated)
         for name in (one for one in LOCKS if one in names):
             found.update(self._of_file(posixpath.join(folder, name)).pinned)
         pins = tuple(pin for one in stated for pin in one.bounded)
         python = next((one.python for one in stated if one.python), ())
-        return Releases(found, widest(row for one in stated for row in one.ranges.items()), pins, python)
+        told = agreement(self._told(posixpath.join(folder, name)) for name in names if _is_prose(name))
+        return Releases(found, widest(row for one in stated for row in one.ranges.items()), pins, python, told)
+
+    def _told(self, name: str) -> Mapping[str, Version]:
+        from autotune.scan.requirements import told  # as below
+
+        real = os.path.realpath(self.root / name)
+        try:
+            is_inside = Path(real).is_relative_to(self.root)
+            return told(reading.read(real, most_bytes=MOST_PROSE)) if is_inside else {}
+        except OSError:
+            return {}
 
     def _of_file(self, name: str) -> Releases:
         # Most projects pin nothing where a script stands.
@@ -116,6 +136,18 @@ class Declared(Struct):
         except UsageError as error:
             self.notes.append(ScanNote(name, error.what, is_error=True))
         return Releases()
+
+
+def agreement(every: Iterable[Mapping[str, Version]]) -> dict[str, Version]:
+    """The one release of each package that files agree on."""
+    agreed: dict[str, set[Version]] = {}
+    for package, version in (row for one in every for row in one.items()):
+        agreed.setdefault(package, set()).add(version)
+    return {package: next(iter(versions)) for package, versions in agreed.items() if len(versions) == 1}
+
+
+def _is_prose(name: str) -> bool:
+    return any(fnmatchcase(name, pattern) for pattern in PROSE)
 
 
 def facts(versions: Mapping[str, Version]) -> Iterator[Fact]:

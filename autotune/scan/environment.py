@@ -20,13 +20,18 @@ Set = tuple[str, str, Location]
 """The name of a variable, its value, and where that is written."""
 
 
-def facts(launches: Sequence[Launch]) -> Iterator[Fact]:
-    """Facts `config.debug_variables` and `config.restricted_links` of the commands."""
+BETWEEN_MACHINES = "NCCL_IB_DISABLE"
+"""Forbids a link that only processes on several machines use."""
+
+
+def facts(launches: Sequence[Launch], *, is_spread: bool = False) -> Iterator[Fact]:
+    """Facts `config.debug_variables` and `config.restricted_links` of the commands; `is_spread` says that they start
+    processes on several machines."""
     found = [
         (name, str(given.value), given.location)
         for launch in launches
         for name, given in launch.variables.items()
-        if given.known
+        if given.known and (is_spread or name != BETWEEN_MACHINES)
     ]
     if launches:
         yield from variables_set("config", found)

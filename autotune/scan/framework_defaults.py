@@ -47,10 +47,15 @@ def complete_settings(
 
 
 def num_processes(calls: Sequence[ConsumerCall]) -> int | None:
-    """Processes that train, as a config states them; None where none does, or with a value that is not a number."""
+    """Processes that train, as a config states them; None where none does, or with a value that is not a number.
+
+    The first of several keys counts devices, and a framework takes all that there are unless it is told how many.
+    """
     for call in calls:
         keys = about(call.dialect, "processes")
         given = [call.arguments[key] for key in keys if key in call.arguments]
+        if given and keys[0] not in call.arguments:
+            return None
         if given:
             counts = [typed(one.value, "int") if one.known else None for one in given]
             numbers = [count for count in counts if isinstance(count, int) and count > 0]

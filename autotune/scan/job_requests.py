@@ -9,6 +9,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 
 from msgspec import Struct, field
+from msgspec.structs import replace
 
 from autotune.model.evidence import Location
 
@@ -42,12 +43,27 @@ LONG = {"-c": "--cpus-per-task", "-n": "--ntasks", "-N": "--nodes", "-G": "--gpu
 """Slurm's short options."""
 
 
+OLD_GPU = re.compile(
+    r"(?<![a-z0-9])(?:tesla|nvidia)?[_-]?(?:[vp]100s?|volta\w*|turing|pascal|p40|[km]\d0|t4|titan\w*|gtx\w*"
+    r"|(?:rtx[_-]?)?20[678]0[_-]?(?:ti|super)|rtx[_-]?20[678]0|(?:quadro[_-]?)?rtx[_-]?8000)(?![a-z0-9])",
+    re.IGNORECASE,
+)
+"""Cards before Ampere, which have neither bf16 nor TF32."""
+
+NAMES_CARDS = frozenset({
+    *("--partition", "-p", "--gres", "--gpus", "-G", "--gpus-per-node", "--gpus-per-task", "--constraint", "-C"),
+    *("--account", "-A", "-l", "-q", "--gpu", "-R"),
+})  # fmt: skip
+"""Options whose values name the cards of a job; a quality of service (--qos=qos_gpu-t4) is none of them."""
+
+
 class JobRequest(Struct, frozen=True):
     """What a job gets. Numbers are those of one machine, but `memory_bytes`, which all of its machines have together.
 
     `tasks` are the processes that the scheduler's own launcher starts. `lacks_cpus` says that it asks for several GPUs
     and one task, and for no CPUs. `has_small_shm` says that /dev/shm has the 64 MiB of a container that is not told
-    otherwise. `places` are where that is said, by field.
+    otherwise. `lacks_bf16` says that it names a card before Ampere, perhaps beside others. `places` are where that is
+    said, by field.
     """
 
     machines: int | None = None
@@ -59,6 +75,7 @@ class JobRequest(Struct, frozen=True):
     time_limit_s: int | None = None
     lacks_cpus: bool | None = None
     has_small_shm: bool | None = None
+    lacks_bf16: bool | None = None
     places: Mapping[str, Location] = field(default_factory=dict)
 
 
@@ -73,7 +90,15 @@ def of_script(file: str, data: bytes) -> JobRequest | None:
         return None
     kind = found[0][0]
     lines = [(text, Location(file, line)) for one, text, line in found if one == kind]
-    return {"SBATCH": _of_slurm, "PBS": _of_pbs, "BSUB": _of_lsf}[kind](lines)
+    asked = {"SBATCH": _of_slurm, "PBS": _of_pbs, "BSUB": _of_lsf}[kind](lines)
+    old = next((at for text, at in lines if names_old_gpu(re.sub(r"(?<!\S)-gpu\b", "--gpu", text))), None)
+    return asked if old is None else replace(asked, lacks_bf16=True, places={**asked.places, "lacks_bf16": old})
+
+
+def names_old_gpu(options: str) -> bool:
+    """Whether options of a scheduler ask for a card before Ampere: `--partition=V100`, `--gres=gpu:t4:2`."""
+    found = (option for option in OPTION.finditer(options) if option[1] in NAMES_CARDS)
+    return any(OLD_GPU.search(option[2] or "") for option in found)
 
 
 def _directives(data: bytes) -> Iterator[tuple[str, str, int]]:

@@ -45,6 +45,9 @@ def facts(launches: Sequence[Launch], library: Library) -> Iterator[Fact]:
         return
     asked = _request(file, launch) or JobRequest(machines=1)
     yield from _gpus(asked, launch)
+    words = " ".join(filter(None, launch.before))
+    if asked.lacks_bf16 or job_requests.names_old_gpu(words):
+        yield Fact("job.lacks_bf16", RUN, True, _of(asked, "lacks_bf16"))
     yield from _stated(asked, "cpus", asked.cpus)
     yield from _stated(asked, "memory_bytes", asked.memory_bytes)
     if asked.time_limit_s is not None:
@@ -66,6 +69,21 @@ def facts(launches: Sequence[Launch], library: Library) -> Iterator[Fact]:
         yield Fact("job.has_small_shm", RUN, is_small, (at,))
     elif asked.has_small_shm is not None:
         yield from _stated(asked, "has_small_shm", asked.has_small_shm)
+
+
+def is_spread(launches: Sequence[Launch], library: Library) -> bool:
+    """Whether a command starts processes on several machines, or on a number of them that a variable decides."""
+    return any(_machines(launch, library) != "1" for launch in launches)
+
+
+def _machines(launch: Launch, library: Library) -> str:
+    """How many machines a command trains on, as written; "" where that is not known."""
+    told = next((launch.own[name] for name in ("nnodes", "num_machines", "num_nodes") if name in launch.own), None)
+    if told is not None:
+        return str(told.value) if told.known else ""
+    file = library.files.get(launch.file)
+    asked = _request(file, launch) if file is not None else None
+    return str(asked.machines or "") if asked is not None else "" if "hostfile" in launch.own else "1"
 
 
 def _request(file: File, launch: Launch) -> JobRequest | None:

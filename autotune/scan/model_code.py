@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import ast
 import re
+from collections import defaultdict
 from collections.abc import Iterator, Sequence
 
 from autotune.model.evidence import RUN, Fact, Location
@@ -36,6 +37,14 @@ MASKS = re.compile(r"mask|causal|pad|inf", re.IGNORECASE)
 FUSED = re.compile(rb"scaled_dot_product_attention|flash_attn|memory_efficient_attention|xformers|flex_attention")
 """What a file names that has fused attention, or chooses between the two."""
 
+UNITS = (ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
+IMPORTS = (ast.Import, ast.ImportFrom)
+
+BY_TEXT = frozenset({"import_module", "__import__", "globals", "eval", "exec", "instantiate", "get_obj_from_str"}) | {
+    *("getattr_from_name", "instantiate_from_config", "build_from_cfg", "locate", "get_class"),
+}
+"""Names of what finds a class by a text."""
+
 MAX_CLASSES = 200
 """Modules of one run that are looked at."""
 
@@ -54,13 +63,52 @@ def facts(views: Sequence[ScriptView]) -> Iterator[Fact]:
                     looped[call] = at.place(call)
                 elif last_name(call.func) == "cpu" and _returns(at, call):
                     trips[call] = at.place(call)
-    written = [place for view, forward in forwards for place in _written_attention(view, forward)]
+    written = [(view, forward, place) for view, forward in forwards for place in _written_attention(view, forward)]
+    named = _named_by_training(views) if written else None
+    if named is not None:
+        written = [(view, one, at) for view, one, at in written if _class_name(view, one) in named]
     for name, places in (("loops", looped), ("trips", trips)):
         full = "code.num_reads_in_forward_loops" if name == "loops" else "code.num_round_trips_in_forward"
         if places:
             yield Fact(full, RUN, len(places), tuple(places.values()))
     if written:
-        yield Fact("code.writes_out_attention", RUN, True, tuple(written))
+        yield Fact("code.writes_out_attention", RUN, True, tuple(place for _, _, place in written))
+
+
+def _class_name(view: ScriptView, forward: Function) -> str:
+    class_ = view.index.method_class(forward)
+    return class_.name if class_ is not None else ""
+
+
+def _named_by_training(views: Sequence[ScriptView]) -> frozenset[str] | None:
+    """The names that the script (the first file) and what it names mention: no class is made without its name.
+
+    None where a class may be found by a text: `getattr(models, name)`, a registry, a config's `_target_`.
+    """
+    units: dict[str, list[Function | ast.ClassDef]] = defaultdict(list)
+    for unit in (unit for view in views for unit in _units(view)):
+        units[unit.name].append(unit)
+    waiting: list[ast.AST] = [views[0].index.tree]
+    waiting += [one for view in views[1:] for one in view.index.tree.body if not isinstance(one, UNITS + IMPORTS)]
+    named: set[str] = set()
+    while waiting:
+        for node in ast.walk(waiting.pop()):
+            name = last_name(node) if isinstance(node, ast.Name | ast.Attribute) else ""
+            if name in BY_TEXT or (isinstance(node, UNITS) and node.decorator_list and _registers(node)):
+                return None
+            renamed = node.names if isinstance(node, ast.ImportFrom) else ()
+            new = {one.name for one in renamed if one.asname} | ({name} - {""})
+            waiting += [unit for one in new - named for unit in units.get(one, ())]
+            named |= new
+    return frozenset(named)
+
+
+def _units(view: ScriptView) -> Iterator[Function | ast.ClassDef]:
+    yield from (one for one in view.index.tree.body if isinstance(one, UNITS))
+
+
+def _registers(unit: Function | ast.ClassDef) -> bool:
+    return any("regist" in ast.unparse(one).lower() for one in unit.decorator_list)
 
 
 def _forwards(view: ScriptView) -> Iterator[tuple[ScriptView, Function]]:

@@ -18,7 +18,7 @@ from autotune.scan.library import ANYTHING, Library
 from autotune.scan.program import RunProgram
 from autotune.scan.read_script import ScannedScript, find_training, read_view
 from autotune.scan.script.run_training import RunTraining
-from autotune.scan.script.training_loops import TrainingStep
+from autotune.scan.script.training_loops import TrainingStep, forward_call
 from autotune.syntax.python import Source, last_name
 
 NOTHING = (False, "off")
@@ -78,11 +78,13 @@ def _whole_facts(
     if loops:
         view, step = loops[0]
         others = _of_no_names(library, run_words.setting_files(library.root))
-        yield from run_words.facts(files, others, view.place(step.backward or step.node))
+        forward = forward_call(view, step)
+        yield from run_words.facts(files, others, view.place(forward or step.backward or step.node))
     elif found:
         view, step = found[0]
         others = _of_no_names(library, run_words.setting_files(library.root))
-        yield from run_words.lightning_facts(files, others, view.place(step.node))
+        made = (one.place(call) for one in views for call in one.index.called.get("Trainer", ())[:1])
+        yield from run_words.lightning_facts(files, others, next(made, view.place(step.node)))
     if any(steps.values()):
         yield from library.worked(views[0].file, lambda work: tuple(model_code.facts(views))) or ()
 

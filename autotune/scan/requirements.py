@@ -23,6 +23,11 @@ EXACT = re.compile(rf"([A-Za-z0-9][\w.-]*)\s*(?:\[[^\]]*\])?\s*={{2,3}}\s*{_RELE
 CONDA = re.compile(rf"([a-z0-9][\w.-]*)\s*={{1,2}}\s*{_RELEASE}(?![\w.*-])(?![^#]*;)")
 """pytorch=2.4.0, pytorch=2.4.0=py3.11_cuda12.1_0 of a conda environment."""
 
+INSTALLS = re.compile(r"\b(pip|conda|mamba)3? install ([^&|]*)")
+
+MOST_OF_LINE = 5_000
+"""Characters of a line of instructions."""
+
 PYTHON = re.compile(rf"={{2,3}}\s*{_RELEASE}(?:\.\*)?")
 """The one release of Python that a project wants: ==3.12.4, ==3.12.*. A bound (>=3.10) is none."""
 
@@ -48,6 +53,18 @@ def versions(data: bytes, name: str) -> Mapping[str, Version]:
     found: dict[str, set[Version]] = {}
     for package, release in _pins(data, name):
         found.setdefault(known_name(package), set()).add(version(release))
+    return {package: next(iter(releases)) for package, releases in found.items() if len(releases) == 1}
+
+
+def told(data: bytes) -> Mapping[str, Version]:
+    """The releases that instructions install, by `pip install torch==1.11.0` or `conda install pytorch=1.11`."""
+    text = data.decode("utf-8", errors="replace").replace("\\\n", " ")
+    lines = (_single_blanks(line) for line in text.splitlines() if len(line) < MOST_OF_LINE)
+    found: dict[str, set[Version]] = {}
+    for command in (one for line in lines for one in INSTALLS.finditer(line)):
+        words = (word.strip("\"'`;,") for word in command[2].split())
+        for package, release in _matches(EXACT if command[1] == "pip" else CONDA, words):
+            found.setdefault(known_name(package), set()).add(version(release))
     return {package: next(iter(releases)) for package, releases in found.items() if len(releases) == 1}
 
 

@@ -35,6 +35,8 @@ ELSEWHERE = re.compile(rb"torch\.fft|rfftn?\(|[rR]asteriz|tinycudann|nerfacc|[cC
 
 SAVES = re.compile(rb"\btorch\.save\(")
 
+SAVE_LINE = re.compile(rb"^[^#\n]*?\b(?:torch\.save|joblib\.dump|pickle\.dump|save_pretrained)\(", re.MULTILINE)
+
 RESTORES = re.compile(
     rb"opt\w*(?:\[[^\]\n]*\])?\.load_state_dict\(|\]\.load_state_dict\(|load_state\(|load_checkpoint\(|auto_resume"
     rb"|\.restore\(|load_optim|dcp\.load|\.resume\b|--resume\b",
@@ -91,8 +93,8 @@ def _wrapping() -> re.Pattern[bytes]:
 
 def facts(files: Mapping[str, bytes], others: Iterable[bytes], step: Location) -> Iterator[Fact]:
     """Facts `code.names_no_lower_precision`, `code.has_heavy_model`, `code.never_restores_optimizer` and
-    `code.never_sets_epoch` of a run that trains in a loop of its own; `step` is where this stands, `files` are what is
-    written in all files of the run, `others` what is in those of the project."""
+    `code.never_sets_epoch` of a run that trains in a loop of its own; `step` is where its model is called, `files` are
+    what is written in all files of the run, `others` what is in those of the project."""
     texts = list(files.values())
     if any(_has(_wrapping(), one) for one in texts):
         return
@@ -101,20 +103,32 @@ def facts(files: Mapping[str, bytes], others: Iterable[bytes], step: Location) -
     if samplers and not any(b"set_epoch" in one for one in itertools.chain(texts, others)):
         yield Fact("code.never_sets_epoch", RUN, True, tuple(samplers))
     if any(_has(SAVES, one) for one in texts) and not any(_has(RESTORES, one) for one in texts):
-        yield Fact("code.never_restores_optimizer", RUN, True, (step,))
+        yield Fact("code.never_restores_optimizer", RUN, True, _saves(files, step))
     if not any(_has(LOWER_PRECISION, one) for one in texts):
         yield Fact("code.names_no_lower_precision", RUN, True, (step,))
 
 
 def lightning_facts(files: Mapping[str, bytes], others: Iterable[bytes], step: Location) -> Iterator[Fact]:
     """Facts `code.names_no_lower_precision` and `code.has_heavy_model`, where Lightning trains and no file of the
-    project names a precision, `others` among them: its Trainer takes one from scripts, configs and command lines."""
+    project names a precision, `others` among them: its Trainer takes one from scripts, configs and command lines.
+
+    `step` is where the Trainer is made.
+    """
     texts = list(files.values())
     if not any(_has(LIGHTNING, one) for one in texts) or any(_has(SETS_PRECISION, one) for one in texts):
         return
     if not any(SETS_PRECISION.search(one) for one in others):
         yield _heavy_model(texts, step)
         yield Fact("code.names_no_lower_precision", RUN, True, (step,))
+
+
+def _saves(files: Mapping[str, bytes], step: Location) -> tuple[Location, ...]:
+    """Where a model is saved: in the file of the loop, else in the first file that saves one."""
+    places = {
+        name: tuple(Location(name, text.count(b"\n", 0, one.end()) + 1) for one in SAVE_LINE.finditer(text))
+        for name, text in files.items()
+    }
+    return places.get(step.file, ()) or next((found for found in places.values() if found), (step,))
 
 
 def _heavy_model(texts: Sequence[bytes], step: Location) -> Fact:

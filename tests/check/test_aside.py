@@ -69,3 +69,23 @@ def test_a_preset_that_nothing_names_beside_one_that_is_named(
 def test_other_configs_are_the_projects_own(tmp_path: Path, other: Bundle) -> None:
     root = project(tmp_path, {ONE: "{}", TWO: "{}", "README.md": "zero3.json"})
     assert places_aside(root, [other, bundle(TWO, dialect="deepspeed")])(other, ONE) == ""
+
+
+@pytest.mark.parametrize(
+    ("texts", "is_unread"),
+    [
+        ({"README.md": "\u251c\u2500\u2500 sft.yaml"}, True),
+        ({"train.py": "parse()"}, True),
+        ({"configs/other.yaml": "learning_rate: 1"}, True),
+        ({"README.md": "python train.py configs/sft.yaml"}, False),
+        ({"train.py": "load('sft.yaml')"}, False),
+        ({"run.sh": "python train.py configs/$NAME.yaml"}, False),
+        ({"train.py": "os.listdir('configs')"}, False),
+        ({"train.py": "open(f'configs/{name}.yaml')"}, False),
+    ],
+)
+def test_a_config_that_no_file_reads(tmp_path: Path, texts: dict[str, str], is_unread: bool) -> None:
+    config = bundle("configs/sft.yaml", dialect="hf_trainer")
+    why = places_aside(project(tmp_path, {"configs/sft.yaml": "warmup_ratio: 0.1"} | texts), [config])
+    assert why(config, "configs/sft.yaml") == ("no file of the project reads it" if is_unread else "")
+    assert why(bundle("configs/sft.yaml", "train.py", dialect="hf_trainer"), "configs/sft.yaml") == ""

@@ -113,6 +113,7 @@ def test_a_healthy_job(tmp_path: Path, name: str) -> None:
         ("slurm.sh", "#SBATCH --cpus-per-task=32\n", "", ["CP005:3"]),
         ("tasks.sbatch", "num_workers $SLURM_CPUS_PER_TASK", "num_workers 9", ["DL003:7"]),
         ("tasks.sbatch", "OMP_NUM_THREADS=$SLURM_CPUS_PER_TASK", "OMP_NUM_THREADS=32", ["CP006:6"]),
+        ("tasks.sbatch", "--ntasks-per-node=4", "--ntasks-per-node=2", ["DD011:3"]),
         ("pbs.sh", "ncpus=32", "ncpus=16", ["DL003:5"]),
         ("pbs.sh", "ncpus=32:", "", ["CP005:2"]),
         ("pbs.sh", "00:50:00", "10:00:00", ["CK006:3"]),

@@ -9,7 +9,7 @@ from autotune.syntax import shell
 
 
 def facts(text: str) -> dict[str, Value]:
-    found = environment.facts(launches(shell.read(text.encode(), "run.sh"), "run.sh"))
+    found = environment.facts(launches(shell.read(text.encode(), "run.sh"), "run.sh"), is_spread="nnodes" in text)
     return {fact.name.removeprefix("config."): fact.value for fact in found}
 
 
@@ -19,7 +19,10 @@ def facts(text: str) -> dict[str, Value]:
         ("export CUDA_LAUNCH_BLOCKING=1\npython train.py\n", "CUDA_LAUNCH_BLOCKING=1", ""),
         ("CUDA_LAUNCH_BLOCKING=1 python train.py\n", "CUDA_LAUNCH_BLOCKING=1", ""),
         ("CUDA_LAUNCH_BLOCKING=0 NCCL_P2P_DISABLE=1 torchrun train.py\n", "", "NCCL_P2P_DISABLE=1"),
-        ("NCCL_P2P_DISABLE=1 NCCL_IB_DISABLE=1 torchrun t.py\n", "", "NCCL_P2P_DISABLE=1 NCCL_IB_DISABLE=1"),
+        ("NCCL_P2P_DISABLE=1 NCCL_IB_DISABLE=1 torchrun t.py\n", "", "NCCL_P2P_DISABLE=1"),
+        ("NCCL_P2P_DISABLE=0 NCCL_SHM_DISABLE=0 torchrun t.py\n", "", ""),
+        ("NCCL_IB_DISABLE=1 torchrun --nnodes 2 t.py\n", "", "NCCL_IB_DISABLE=1"),
+        ("NCCL_IB_DISABLE=0 torchrun --nnodes 2 t.py\n", "", ""),
         ("NCCL_DEBUG=INFO torchrun train.py\n", "", ""),
         ("python train.py\nexport CUDA_LAUNCH_BLOCKING=1\n", "", ""),
     ],

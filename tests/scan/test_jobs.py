@@ -15,7 +15,9 @@ def stated(root: Path, *lines: str) -> dict[str, object]:
     (root / "train.py").write_text(TRAIN)
     (root / "run.sh").write_text("\n".join(("#!/bin/bash", *lines, "")))
     (bundle,) = [one for one in scan([root], root=root).bundles if one.name == "train.py"]
-    return {one.name: one.value for one in bundle.facts if one.name.startswith(("job.", "config.num"))}
+    return {
+        one.name: one.value for one in bundle.facts if one.name.startswith(("job.", "config.num", "config.restricted"))
+    }
 
 
 RUN = "torchrun --nproc_per_node 2 train.py"
@@ -163,3 +165,42 @@ def test_what_a_job_gets_is_read_from_the_file_that_starts_it(tmp_path: Path) ->
     assert bundle.files == ("train.py", "sky.yaml")
     places = {one.name: (one.value, one.places[0].line) for one in bundle.facts if one.name.startswith("job.")}
     assert places == {"job.num_gpus": (8, 1), "job.cpus": (16, 1), "job.local_processes": (4, 3)}
+
+
+@pytest.mark.parametrize(
+    ("lines", "expected"),
+    [
+        (["#SBATCH --partition=V100", RUN], True),
+        (["#SBATCH --gres=gpu:v100:4", RUN], True),
+        (["#SBATCH --constraint=volta32gb", RUN], True),
+        (["#SBATCH --constraint=volta|A100", RUN], True),
+        (["#SBATCH -A vuo@v100", RUN], True),
+        (["#SBATCH --gres=gpu:tesla_t4:1", RUN], True),
+        (["#SBATCH --gres=gpu:rtx2080ti:1", RUN], True),
+        (["#PBS -l select=1:ngpus=4:gpu_model=v100", RUN], True),
+        (['#BSUB -gpu "num=1:gmodel=TeslaV100"', RUN], True),
+        ([f"srun -p P100 {RUN}"], True),
+        (["#SBATCH --gres=gpu:a100:4", RUN], None),
+        (["#SBATCH --qos=qos_gpu-t4", RUN], None),
+        (["#SBATCH --job-name=v100", RUN], None),
+        (["#SBATCH --constraint=rtx6000", RUN], None),
+        (["# #SBATCH --partition=V100", RUN], None),
+    ],
+)
+def test_cards_before_ampere_that_a_job_names(tmp_path: Path, lines: list[str], expected: bool | None) -> None:
+    assert stated(tmp_path, *lines).get("job.lacks_bf16") is expected
+
+
+@pytest.mark.parametrize(
+    ("lines", "links"),
+    [
+        ([f"NCCL_IB_DISABLE=1 {RUN}"], ""),
+        (["#SBATCH --nodes=1", f"NCCL_IB_DISABLE=1 {RUN}"], ""),
+        (["#SBATCH --nodes=2", f"NCCL_IB_DISABLE=1 srun {RUN}"], "NCCL_IB_DISABLE=1"),
+        ([f"NCCL_IB_DISABLE=1 {RUN.replace('torchrun', 'torchrun --nnodes 2')}"], "NCCL_IB_DISABLE=1"),
+        ([f"NCCL_IB_DISABLE=1 {RUN.replace('torchrun', 'torchrun --nnodes $NODES')}"], "NCCL_IB_DISABLE=1"),
+        ([f"NCCL_IB_DISABLE=1 {RUN.replace('torchrun', 'torchrun --nnodes 1')}"], ""),
+    ],
+)
+def test_links_between_machines_that_a_command_forbids(tmp_path: Path, lines: list[str], links: str) -> None:
+    assert stated(tmp_path, *lines)["config.restricted_links"] == links

@@ -85,6 +85,28 @@ def test_only_modules_of_torch_have_a_forward(tmp_path: Path) -> None:
     assert "code.num_round_trips_in_forward" not in found(tmp_path, code, base="object")
 
 
+@pytest.mark.parametrize(
+    ("train", "is_written"),
+    [
+        (TRAIN, True),
+        (TRAIN.replace("import Net", "import Net as Other").replace("Net()", "Other()"), True),
+        (TRAIN.replace("import Net", "import Small").replace("Net()", "Small()"), False),
+        ("import net as nets\n" + TRAIN.replace("Net()", "nets.Net()"), True),
+        (TRAIN.replace("import Net", "import Small").replace("Net()", "getattr(nets, name)()"), False),
+        (TRAIN.replace("import Net", "import Small").replace("Net()", "globals()[name]()"), True),
+        (TRAIN.replace("import Net", "import MODELS").replace("Net()", "MODELS[name]()"), True),
+    ],
+)
+def test_attention_of_a_class_that_training_never_names(tmp_path: Path, train: str, is_written: bool) -> None:
+    (tmp_path / "train.py").write_text(train)
+    attention = textwrap.indent(WRITTEN.format(between="", out="weights @ v"), "    ")
+    models = "MODELS = {'net': Net}\n" if "MODELS" in train else ""
+    small = "class Small(nn.Module):\n    def forward(self, x):\n        return x\n"
+    (tmp_path / "net.py").write_text(NET.format(methods=attention) + small + models)
+    (bundle,) = [one for one in scan([tmp_path], root=tmp_path).bundles if one.name == "train.py"]
+    assert ("code.writes_out_attention" in {one.name for one in bundle.facts}) is is_written
+
+
 WRITTEN = """
 def forward(self, q, k, v, mask):
     scores = q @ k.transpose(-2, -1) * self.scale

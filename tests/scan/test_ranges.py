@@ -105,6 +105,30 @@ def test_ranges_are_those_of_the_nearest_folder_that_says_anything(tmp_path: Pat
     assert declared.versions("inner/a.py") == {"trl": (0, 9, 6)}
 
 
+@pytest.mark.parametrize(
+    ("name", "text", "expected"),
+    [
+        ("README.md", "conda install pytorch==1.11.0 torchvision==0.12.0 -c pytorch;", (1, 11, 0)),
+        ("README.md", "```\npip install 'torch==1.11.0+cu113' \\\n  timm\n```", (1, 11, 0)),
+        ("Dockerfile", "RUN pip3 install --no-cache torch==1.11.0 && pip install timm", (1, 11, 0)),
+        ("setup.sh", "uv pip install torch==1.11.0", (1, 11, 0)),
+        ("README.md", "pip install torch>=1.11.0", None),
+        ("README.md", "tested with torch==1.11.0", None),
+        ("README.md", "pip install torch==1.11.0\npip install torch==2.1.0", None),
+        ("NOTES.md", "pip install torch==1.11.0", None),
+    ],
+)
+def test_what_instructions_install(tmp_path: Path, name: str, text: str, expected: tuple[int, ...] | None) -> None:
+    (tmp_path / name).write_text(text)
+    assert Declared(tmp_path).versions("train.py").get("torch") == expected
+
+
+def test_a_pin_or_a_range_goes_before_instructions(tmp_path: Path) -> None:
+    (tmp_path / "README.md").write_text("pip install torch==1.11.0 trl==0.9.6 peft==0.10.0\n")
+    (tmp_path / "requirements.txt").write_text("torch==2.1.0\ntrl>=0.12\n")
+    assert Declared(tmp_path).versions("train.py") == {"torch": (2, 1, 0), "peft": (0, 10, 0)}
+
+
 @given(st.text())
 def test_no_text_is_a_traceback(text: str) -> None:
     assert all(isinstance(one, Range) for one in ranges(text.splitlines()).values())

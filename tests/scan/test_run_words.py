@@ -86,6 +86,31 @@ def test_saves_that_no_run_goes_on_from(tmp_path: Path, module: str, expected: b
     assert stated(tmp_path, "from net import make", net=module).get("code.never_restores_optimizer") is expected
 
 
+PLACES = """
+import torch
+from torchvision.models import resnet50
+model = resnet50().cuda()
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+for epoch in range(90):
+    for x, y in loader:
+        out = {call}
+        loss = criterion(out, y)
+        loss.backward()
+        optimizer.step()
+    # torch.save(model, "first.pt")
+    torch.save(model.state_dict(), "last.pt")
+"""
+
+
+@pytest.mark.parametrize(("call", "forward"), [("model(x)", 8), ("other(x)", 10)])
+def test_a_fact_stands_where_a_person_edits(tmp_path: Path, call: str, forward: int) -> None:
+    (tmp_path / "train.py").write_text(PLACES.format(call=call))
+    (bundle,) = scan([tmp_path], root=tmp_path).bundles
+    places = {one.name: [place.line for place in one.places] for one in bundle.facts}
+    assert places["code.names_no_lower_precision"] == [forward]
+    assert places["code.never_restores_optimizer"] == [13]
+
+
 @pytest.mark.parametrize(
     ("module", "expected"),
     [
@@ -138,3 +163,5 @@ def test_a_precision_that_any_file_of_the_project_may_give_lightning(
     found = {one.name: one.value for one in bundle.facts}
     assert found.get("code.names_no_lower_precision") is expected
     assert found.get("code.has_heavy_model") is expected
+    lines = [place.line for one in bundle.facts if one.name == "code.names_no_lower_precision" for place in one.places]
+    assert lines == ([8] if expected else [])  # the Trainer's arguments

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import pytest
+from scanning import scan
 
 from autotune.catalogue.dialects import dialects, version
 from autotune.catalogue.vocabulary import read
@@ -163,3 +164,37 @@ def test_a_release_that_passes_compute_loss_the_number_of_items(
 ) -> None:
     (fact,) = compute_loss_facts(versions, {"transformers": asked} if asked is not None else {})
     assert fact.value is may_pass
+
+
+MADE = "args = TrainingArguments(output_dir='o', evaluation_strategy='steps')"
+NEW = MADE.replace("evaluation", "eval")
+
+
+@pytest.mark.parametrize(
+    ("code", "is_said"),
+    [
+        (MADE, True),
+        (f"if args.do_eval:\n    {MADE}", True),
+        (f"if version.parse(transformers.__version__) < version.parse('4.41'):\n    {MADE}\nelse:\n    {NEW}", False),
+        (f"is_old = parse(transformers.__version__) < parse('4.41')\nif is_old:\n    {MADE}\nelse:\n    {NEW}", False),
+        (f"if 'eval_strategy' in signature(TrainingArguments).parameters:\n    {NEW}\nelse:\n    {MADE}", False),
+        (f"try:\n    {NEW}\nexcept TypeError:\n    {MADE}", False),
+        (f"try:\n    {MADE}\nexcept TypeError:\n    {NEW}", False),
+        (f"try:\n    {MADE}\nexcept OSError:\n    raise", True),
+        ("more = {}\nif old:\n    more['evaluation_strategy'] = 'no'\nargs = TrainingArguments('o', **more)", False),
+        ("args = TrainingArguments('o', evaluation_strategy='no' if fast else 'steps')", True),
+    ],
+)
+def test_arguments_that_code_chooses_by_the_release(code: str, is_said: bool) -> None:
+    script = scan(f"from transformers import Trainer, TrainingArguments\n{code}\nTrainer(model, args).train()\n")
+    assert ("evaluation_strategy" in (removed(*script.calls) or "")) is is_said
+
+
+def test_a_removed_argument_stands_where_the_call_names_it() -> None:
+    code = (
+        "import argparse\nfrom lightning import Trainer\nparser = argparse.ArgumentParser()\n"
+        "parser.add_argument('--gpus', type=int, default=4)\nargs = parser.parse_args()\n"
+        "Trainer(\n    gpus=args.gpus,\n).fit(model)\n"
+    )
+    places = [place.line for one in facts(scan(code, {"gpus": "2"}).calls, {}) for place in one.places]
+    assert set(places) == {7}

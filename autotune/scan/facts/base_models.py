@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 from autotune.model.evidence import Fact
 from autotune.pycode.names import full_name
-from autotune.pycode.reachability import is_reached
+from autotune.pycode.reachability import condition_holds, is_reached
 from autotune.scan.script.analysis import ScriptAnalysis
 from autotune.scan.script.consumers import NO_MODEL
 from autotune.syntax.python import last_name
@@ -34,7 +34,23 @@ def facts(script: ScriptAnalysis) -> Iterator[Fact]:
         return
     is_cast = any(index.called.get(name) for name in CASTS) or any(map(_casts, index.called.get("to", ())))
     plain = [call for call in loads if not is_cast and not _may_give_dtype(call)]
-    yield from script.state_fact("code.base_stays_fp32", len(plain) == len(loads), *(plain or loads), is_certain=True)
+    stays = len(plain) == len(loads)
+    if not stays or all(_is_frozen(script, call) for call in plain):
+        yield from script.state_fact("code.base_stays_fp32", stays, *(plain or loads), is_certain=True)
+
+
+def _is_frozen(script: ScriptAnalysis, load: ast.Call) -> bool:
+    """Whether a model that is loaded certainly gets adapters: not where an option decides that they are added, and all
+    of it is trained otherwise."""
+    index = script.view.index
+    given = set(index.ancestors(load))
+    for call in (one for name in ADAPTERS for one in index.called.get(name, ())):
+        chosen = [one for one in index.ancestors_in_function(call) if isinstance(one, ast.If | ast.IfExp)]
+        same = index.enclosing_function(call) is index.enclosing_function(load)
+        open_ = [one for one in chosen if condition_holds(script.view, one.test) is None and one not in given]
+        if not open_ and (same or is_reached(script.view, call) is not None):
+            return True
+    return False
 
 
 def _loads_model(script: ScriptAnalysis, call: ast.Call) -> bool:

@@ -4,6 +4,7 @@ that it starts: {"env_vars": {"CUDA_LAUNCH_BLOCKING": "1"}}."""
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterator
 
 from autotune.model.evidence import Fact
@@ -13,12 +14,25 @@ from autotune.pycode.reachability import is_reached
 from autotune.scan import environment
 from autotune.scan.script.analysis import ScriptAnalysis
 
+VISIBLE, GPUS = "CUDA_VISIBLE_DEVICES", re.compile(r"\d+(,\d+)*")
+
 
 def facts(script: ScriptAnalysis) -> Iterator[Fact]:
-    """Facts `code.debug_variables` and `code.restricted_links`; none set is said of a script that is all there."""
+    """Facts `code.debug_variables` and `code.restricted_links`; none set is said of a script that is all there. And
+    fact `code.num_visible_gpus`, where the script says itself which it uses."""
     found = [one for store in script.view.index.items.get("environ", ()) for one in _set_variables(script, store)]
     found += [one for name in script.view.index.strings for one in _handed_variables(script, name)]
+    found = [one for one in found if one[0] != environment.BETWEEN_MACHINES]  # which machines is said elsewhere
     yield from (fact for fact in environment.variables_set("code", found) if fact.value or script.is_whole)
+    stores = [one for one in script.view.index.items.get("environ", ()) if _names_gpus(one)]
+    chosen = [one for store in stores for one in _set_variables(script, store)]
+    if len(stores) == len(chosen) == 1 and GPUS.fullmatch(chosen[0][1]):
+        yield from script.state_fact("code.num_visible_gpus", chosen[0][1].count(",") + 1, stores[0].node)
+
+
+def _names_gpus(store: AttributeWrite) -> bool:
+    key = store.node.slice if isinstance(store.node, ast.Subscript) else None
+    return isinstance(key, ast.Constant) and key.value == VISIBLE
 
 
 def _set_variables(script: ScriptAnalysis, store: AttributeWrite) -> Iterator[environment.Set]:

@@ -64,7 +64,9 @@ def facts(script: ScriptAnalysis) -> Iterator[Fact]:
         "code.num_saves_in_step": lambda call: writes_checkpoint(view, call),
         "code.num_new_iterators_in_step": lambda call: _starts_iterator(view, call),
         "code.num_filled_gradients_in_step": lambda call: (
-            last_name(call.func) == "zero_grad" and _is_keyword_true(view, call, "set_to_none") is False
+            last_name(call.func) == "zero_grad"
+            and _is_keyword_true(view, call, "set_to_none") is False
+            and not any("deepspeed" in name.lower() for name in view.index.attributes)  # an engine clears them itself
         ),
         "code.num_retained_graphs_in_step": lambda call: (
             num_backwards == 1

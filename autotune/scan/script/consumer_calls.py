@@ -20,7 +20,7 @@ from autotune.pycode.names import full_name
 from autotune.pycode.origins import changed_attributes, changed_items, origins
 from autotune.pycode.reachability import is_reached
 from autotune.pycode.script_view import DictEntries, ScriptView
-from autotune.scan.script import padding
+from autotune.scan.script import padding, releases
 from autotune.scan.script.consumers import CHOICES, ConsumerSpec, consumer, of_class
 from autotune.scan.script.unknown_arguments import unknown_arguments
 from autotune.syntax.python import last_name
@@ -34,6 +34,10 @@ MAX_ARGUMENTS = 500
 
 MAX_DEPTH = 5
 """Dicts in dicts that are arguments."""
+
+
+SOMETIMES = "only under a condition"
+"""How the doubt ends about an argument that not each run of the code gives."""
 
 
 class LocatedCall(Struct, frozen=True, eq=False):
@@ -129,7 +133,10 @@ def _call(view: ScriptView, node: ast.Call, which: ConsumerSpec) -> ConsumerCall
     if which.name == "tokenizer" and pads is not None and pads.known:
         found["padding"] = replace(pads, doubt=pads.doubt or padding.padding_doubt(view, node))
     name = f"map.{which.name}" if which.name == "tokenizer" and padding.is_mapped(view, node) else which.name
-    return ConsumerCall(which.dialect, name, RUN, found, _location(view, node), is_open or which.is_open)
+    at, chosen = _location(view, node), releases.asks_release(view, node)
+    named = {one.arg: view.place(one.value, one.arg) for one in node.keywords if one.arg in found}
+    elsewhere = {key: place for key, place in named.items() if key and place.line != found[key].location.line}
+    return ConsumerCall(which.dialect, name, RUN, found, at, is_open or which.is_open, chosen, elsewhere)
 
 
 def _location(view: ScriptView, node: ast.AST) -> Location:
@@ -178,7 +185,7 @@ def _doubt(view: ScriptView, held: DictEntries, key: str) -> str:
         return ""
     lines = _lines(view, held.values[key])
     sets = f"{lines} {'set' if lines.startswith('lines') else 'sets'} it"
-    return f"{sets}, but the dict is only partly known" if held.is_open else f"{sets} only under a condition"
+    return f"{sets}, but the dict is only partly known" if held.is_open else f"{sets} {SOMETIMES}"
 
 
 def _lines(view: ScriptView, nodes: Sequence[ast.expr]) -> str:

@@ -66,12 +66,17 @@ def _uses(
     if not nodes:
         return {}
     trained = run.batch_calls.keys()
-    evaluated = {node for loop in _other_loops(view, steps) for node in _makers(view, loop.iter)}
+    makers = {loop: set(_makers(view, loop.iter)) for loop in _other_loops(view, steps)}
+    evaluated = {node for made in makers.values() for node in made}
+    looked_at = {node for loop, made in makers.items() if _ends_with_first(loop) for node in made}
+    whole = {node for loop, made in makers.items() if not _ends_with_first(loop) for node in made}
     found: dict[ast.Call, bool] = {}
     for node in nodes:
         name = _use_by_name(view, node)
         if node in trained:
             found[node] = True
+        elif node in looked_at and node not in whole:
+            found[node] = False
         elif name is not None:
             found[node] = name
         elif node in evaluated and trained:
@@ -100,6 +105,11 @@ def _other_loops(view: ScriptView, steps: Sequence[TrainingStep]) -> Iterator[as
     """The loops that train on nothing."""
     training = {loop for step in steps for loop in (step.node, *step.around)}
     yield from (node for node in view.index.loops if node not in training)
+
+
+def _ends_with_first(loop: ast.For | ast.comprehension) -> bool:
+    """Whether a loop only looks at the first batch: its last statement is a break."""
+    return isinstance(loop, ast.For) and isinstance(loop.body[-1], ast.Break)
 
 
 def _use_by_name(view: ScriptView, node: ast.Call) -> bool | None:

@@ -10,7 +10,7 @@ from msgspec import Struct
 
 from autotune.catalogue import frameworks
 from autotune.pycode.functions import called_function
-from autotune.pycode.index import Function
+from autotune.pycode.index import Function, base_name
 from autotune.pycode.reachability import condition_holds
 from autotune.pycode.script_view import ScriptView
 from autotune.scan.script.optimizer_steps import (
@@ -91,6 +91,20 @@ def step_path(view: ScriptView, found: Sequence[TrainingStep], *, always: bool =
         for one in (step.node, *accumulation_loops(view, step)):
             path.update(dict.fromkeys(_certain_calls(view, one.body, {step.node}, 0, always)))
     return path
+
+
+def forward_call(view: ScriptView, step: TrainingStep) -> ast.Call | None:
+    """The call of the model in a loop, the last one before its backward; None where the loop itself calls none."""
+    if step.backward is None:
+        return None
+    calls = (call for name in ("parameters", "train") for call in view.index.called.get(name, ()))
+    models = {base_name(call) for call in calls} - {""}
+    before = [
+        one
+        for one in ast.walk(step.node)
+        if isinstance(one, ast.Call) and last_name(one.func) in models and one.lineno <= step.backward.lineno
+    ]
+    return max(before, key=lambda one: (one.lineno, one.col_offset), default=None)
 
 
 def accumulation_loops(view: ScriptView, step: TrainingStep) -> Iterator[Loop]:

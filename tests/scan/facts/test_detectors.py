@@ -131,6 +131,7 @@ SCRIPTS = (
     "        return loss(inputs['labels'])\nT().train()",
     "from transformers import Trainer\nclass T(Trainer):\n    def compute_loss(self, model, inputs, **kwargs):\n"
     "        return loss(inputs)\nT().train()",
+    "import os\nos.environ['CUDA_VISIBLE_DEVICES'] = '0'\nfor x in loader:\n    loss.backward()\n    optimizer.step()",
     "for epoch in range(2):\n    for x in loader:\n        loss.backward()\n        optimizer.step()",
     SWITCHES,
     EPOCHS,

@@ -222,12 +222,20 @@ def test_losses_that_are_kept(body: str, expected: int) -> None:
     )
 
 
+def test_an_engine_of_deepspeed_clears_gradients_itself() -> None:
+    body, before = "optimizer.zero_grad(set_to_none=False)\n" + STEP, "plugin = accelerator.state.deepspeed_plugin\n"
+    assert fact("num_filled_gradients_in_step", body) == 1
+    assert not fact("num_filled_gradients_in_step", body, before)
+
+
 @pytest.mark.parametrize(
     ("line", "debug", "links"),
     [
         ('os.environ["CUDA_LAUNCH_BLOCKING"] = "1"', "CUDA_LAUNCH_BLOCKING=1", ""),
         ('os.environ["CUDA_LAUNCH_BLOCKING"] = "0"', "", ""),
         ('os.environ["NCCL_P2P_DISABLE"] = "1"', "", "NCCL_P2P_DISABLE=1"),
+        ('os.environ["NCCL_P2P_DISABLE"] = "0"', "", ""),
+        ('os.environ["NCCL_IB_DISABLE"] = "1"', "", ""),
         ('os.environ["CUDA_LAUNCH_BLOCKING"] = args.blocking', "", ""),
         ('if args.debug:\n    os.environ["CUDA_LAUNCH_BLOCKING"] = "1"', "", ""),
         ('os.environ["OTHER"] = "1"', "", ""),

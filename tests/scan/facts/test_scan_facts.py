@@ -19,6 +19,24 @@ def fact(name: str, body: str = STEP, before: str = "") -> object:
     return facts(looped(body, before)).get(name)
 
 
+# --- the process
+
+
+@pytest.mark.parametrize(
+    ("code", "expected"),
+    [
+        ("os.environ['CUDA_VISIBLE_DEVICES'] = '0'", 1),
+        ("os.environ['CUDA_VISIBLE_DEVICES'] = '0,1'", 2),
+        ("os.environ['CUDA_VISIBLE_DEVICES'] = args.gpu", None),
+        ("if args.debug:\n    os.environ['CUDA_VISIBLE_DEVICES'] = '0'", None),
+        ("os.environ['CUDA_VISIBLE_DEVICES'] = '0'\nos.environ['CUDA_VISIBLE_DEVICES'] = gpus", None),
+        ("", None),
+    ],
+)
+def test_gpus_that_a_script_lets_itself_see(code: str, expected: int | None) -> None:
+    assert fact("code.num_visible_gpus", before=f"import os\n{code}\n") == expected
+
+
 # --- precision
 
 

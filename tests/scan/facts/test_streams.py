@@ -93,6 +93,10 @@ ADAPTERS = "model = get_peft_model(model, config)"
         ("", "model = get_peft_model(model.bfloat16(), config)", False),
         ("", "model = get_peft_model(model.to(torch.float16), config)", False),
         ("", "", None),
+        ("", f"if args.lora:\n    {ADAPTERS}", None),
+        ("", f"if args.lora is not None:\n    {ADAPTERS}\nelse:\n    pass", None),
+        ("", f"if True:\n    {ADAPTERS}", True),
+        (", torch_dtype=torch.bfloat16", f"if args.lora:\n    {ADAPTERS}", False),
     ],
 )
 def test_a_base_of_adapters_that_is_loaded_without_a_dtype(given: str, then: str, stays: bool | None) -> None:
@@ -156,6 +160,10 @@ class M(L.LightningModule):
         {training}
     def validation_step(self, batch, i):
         self.log("loss", x, sync_dist=True)
+        self.shared(x, "val")
+    def shared(self, loss, phase):
+        is_train = phase == "train"
+        self.log("loss", loss, on_step=is_train, sync_dist=True)
 """
 
 
@@ -165,6 +173,13 @@ class M(L.LightningModule):
         ("self.log('loss', x, sync_dist=True)", 1),
         ("self.log_dict(every, on_epoch=True, sync_dist=True)", 1),
         ("self.log('loss', x, on_step=False, on_epoch=True, sync_dist=True)", 0),
+        ("self.log('loss', x, on_step=self.verbose, sync_dist=True)", 0),
+        ("self.log('loss', x, on_step=i % 50 == 0, on_epoch=True, sync_dist=True)", 0),
+        ("self.log('loss', x, sync_dist=True, **self.how)", 0),
+        ("self.log('loss', x, on_step=True, sync_dist=True)", 1),
+        ("self.shared(x, 'train')", 1),
+        ("self.shared(x, 'val')", 0),
+        ("self.shared(x, stage)", 0),
         ("self.log('loss', x)", 0),
         ("return x", 0),
     ],

@@ -52,6 +52,21 @@ def test_what_only_another_loop_iterates_over_is_evaluated_on() -> None:
     assert stated(code, "loader.is_train") == {"loader#train": True, "loader#eval": False}
 
 
+@pytest.mark.parametrize(
+    ("look", "is_train"),
+    [
+        ("for x in train_loader:\n    show(x)\n    break\n", False),
+        ("for i, x in enumerate(train_loader):\n    show(x)\n    break\n", False),
+        ("for x in train_loader:\n    if x.done:\n        break\n", True),
+        ("for x in train_loader:\n    show(x)\n    break\nfor x in train_loader:\n    fit(x)\n", True),
+        (f"for x in train_loader:\n{STEP}    break\n", True),
+    ],
+)
+def test_a_loader_of_which_a_check_draws_one_batch(look: str, is_train: bool) -> None:
+    code = f"train_loader = DataLoader(d)\n{look}def fit(batches):\n  for x in batches:\n{STEP}"
+    assert set(stated(code, "loader.is_train").values()) == {is_train}
+
+
 def test_two_train_loaders_are_two_subjects() -> None:
     code = "if a:\n    train_loader = DataLoader(d)\nelse:\n    train_loader = DataLoader(e)"
     assert stated(code, "loader.is_train") == {"loader#train": True, "loader#1": True}

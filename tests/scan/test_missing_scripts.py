@@ -1,0 +1,65 @@
+"""Launch scripts whose training script was renamed or left out, and healthy twins."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from autotune.scan import scan
+
+TRAIN = "import torch\nfor x in loader:\n    model(x.cuda()).backward()\n    optimizer.step()\n"
+
+
+def lacking(root: Path, name: str, text: str) -> list[str]:
+    (root / "src").mkdir()
+    (root / "jobs").mkdir()
+    (root / "train.py").write_text(TRAIN)
+    (root / "src" / "train_one.py").write_text(TRAIN)
+    (root / name).write_text(text)
+    return [
+        str(one.value) for each in scan([root], root=root).bundles for one in each.facts if "lacks_script" in one.name
+    ]
+
+
+@pytest.mark.parametrize(
+    ("text", "script"),
+    [
+        ("python train_big.py --lr 1\n", "train_big.py"),
+        ("#SBATCH -N 1\nsrun torchrun --nproc_per_node 2 src/finetune.py\n", "src/finetune.py"),
+        ("cd $SLURM_SUBMIT_DIR\naccelerate launch train_big.py\n", "train_big.py"),
+        ('cd "$(dirname "$0")/.."\npython train_big.py\n', "train_big.py"),
+    ],
+)
+def test_a_script_that_the_project_does_not_hold(tmp_path: Path, text: str, script: str) -> None:
+    assert lacking(tmp_path, "jobs/run.sh", text) == [script]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "python train.py\n",
+        "python old/train_one.py\n",  # the folder was renamed, or the shell stands elsewhere
+        "python $HOME/train_big.py\n",
+        "python /opt/train_big.py\n",
+        "python ../other/train_big.py\n",
+        "python other/train_big.py\n",
+        "python evaluate_all.py\n",
+        "cd /data/other && python train_big.py\n",
+        "git clone https://example.org/other\npython train_big.py\n",
+        "wget https://example.org/train_big.py\npython train_big.py\n",
+        "docker run image python train_big.py\n",
+    ],
+)
+def test_a_script_that_may_be_there(tmp_path: Path, text: str) -> None:
+    assert lacking(tmp_path, "jobs/run.sh", text) == []
+
+
+def test_a_project_with_submodules_may_hold_it(tmp_path: Path) -> None:
+    (tmp_path / ".gitmodules").write_text("")
+    assert lacking(tmp_path, "run.sh", "python train_big.py\n") == []
+
+
+def test_a_cell_of_a_notebook_may_stand_anywhere(tmp_path: Path) -> None:
+    cell = '{"cells": [{"cell_type": "code", "source": ["!python train_big.py"]}], "nbformat": 4}'
+    assert lacking(tmp_path, "run.ipynb", cell) == []
