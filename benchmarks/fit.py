@@ -28,9 +28,9 @@ import torch
 from torch import nn
 from torch.profiler import ProfilerActivity, profile
 
-from autotune.probe.fit import cuda_operators, pretended_cuda
+from autotune.probe.fit import cuda_operators, fake_cuda
 from autotune.probe.fit.fake_parameters import FakeParameters
-from autotune.probe.fit.ledger import Ledger
+from autotune.probe.fit.live_storages import LiveStorages
 from autotune.probe.patches import Patches
 
 MIB = 2**20
@@ -42,13 +42,13 @@ FEW = 3
 
 
 class Recorder:
-    """What a Ledger asks of the probe's recorder."""
+    """What a LiveStorages asks of the probe's recorder."""
 
     def __init__(self) -> None:
         self.stack: list[str] = []
 
 
-class HostLedger(Ledger):
+class HostLedger(LiveStorages):
     """With the copies of oneDNN's convolutions (ATen/native/mkldnn/Conv.cpp), in the order in which they live."""
 
     def dispatch(self, func: Any, args: Any, kwargs: Any) -> Any:
@@ -336,7 +336,7 @@ def measured(case: Case) -> int:
     return start + peak
 
 
-def estimated(case: Case, kind: type[Ledger] = Ledger) -> int:
+def estimated(case: Case, kind: type[LiveStorages] = LiveStorages) -> int:
     """The peak of the second fake step."""
     torch.manual_seed(0)
     model, batch, loss = case.make()
@@ -369,7 +369,7 @@ def main() -> None:
     only = parser.parse_args().only
     warnings.simplefilter("ignore")
     patches = Patches()
-    pretended_cuda.install(patches, "host", 2**40, (8, 0))
+    fake_cuda.install(patches, "host", 2**40, (8, 0))
     cuda_operators.install(patches)
     errors = []
     print("| model | measured, MiB | estimated, MiB | error | without oneDNN's copies |\n|---|---|---|---|---|")

@@ -21,7 +21,7 @@ from msgspec.structs import replace
 
 from autotune import reading
 from autotune.catalogue.dialects import Version
-from autotune.check import aside, configuration, suppression
+from autotune.check import configuration, foreign_code, suppression
 from autotune.engine.load import load_rules
 from autotune.model.checked import Checked, CheckedBundle
 from autotune.model.evidence import RUN, Evidence, Fact, Location, Value
@@ -84,7 +84,7 @@ def check(options: CheckOptions, *, cwd: Path, progress: Callable[[str, int, int
     reported = [suppression.suppress_by_person(each, config) for each in _without_repeats(judged)]
     if not options.with_minor:
         named = [os.path.relpath(os.path.realpath(path), root) for path in paths]
-        why_aside = aside.places_aside(root, [each.bundle for each in reported])
+        why_aside = foreign_code.places_aside(root, [each.bundle for each in reported])
         reported = [suppression.suppress_aside(suppression.suppress_minor(each), named, why_aside) for each in reported]
     reported = _on_changed_lines(reported, options.changed, root)
     reported = _without_baseline(reported, options, root, cwd)

@@ -9,7 +9,7 @@ import functools
 
 from .. import clock, ending
 from ..what_ifs.batch_copies import shallow, with_length, with_samples
-from . import cuda_operators, pretended_cuda
+from . import cuda_operators, fake_cuda
 from .allocator import peak_reserved
 from .fake_parameters import FakeParameters
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from ..session import ProbeSession
     from ..shapes import FitRequest, Row
-    from .ledger import Ledger
+    from .live_storages import LiveStorages
 
 STEPS_AS_IT_IS = 2
 """The first step makes the optimizer's state."""
@@ -37,7 +37,7 @@ class PlannedSteps:
         self._session = session
         self._asked = asked
         self._parameters = FakeParameters()
-        self._ledger: Ledger | None = None
+        self._storages: LiveStorages | None = None
         self._batches: dict[int, tuple[Any, Row]] = {}
         self._seen: list[tuple[int, int]] = []
         self._steps = 0
@@ -53,7 +53,7 @@ class PlannedSteps:
         patches = self._session.patches
         card = self._asked["card"]
         major, minor = card["capability"]
-        self._autocast = pretended_cuda.install(patches, card["name"], card["memory_bytes"], (major, minor))
+        self._autocast = fake_cuda.install(patches, card["name"], card["memory_bytes"], (major, minor))
         cuda_operators.install(patches)
         self._parameters.install(patches)
 
@@ -93,17 +93,17 @@ class PlannedSteps:
 
     @ending.ours
     def _begin(self, module: Any) -> None:
-        from .ledger import Ledger
+        from .live_storages import LiveStorages
 
         self._session.plan.is_active = True
         self._began = clock.now()
-        self._ledger = ledger = Ledger(self._session.recorder)
-        modes: list[Any] = [self._parameters.mode, ledger.mode()]
+        self._storages = storages = LiveStorages(self._session.recorder)
+        modes: list[Any] = [self._parameters.mode, storages.mode()]
         for mode in modes:  # the last one sees an operator first
             mode.__enter__()
             self._session.patches.on_restore(functools.partial(mode.__exit__, None, None, None))
         self._take(module)
-        ledger.start_step()
+        storages.start_step()
         self._variants = [{}]
 
     @ending.ours
@@ -111,14 +111,14 @@ class PlannedSteps:
         if getattr(module, "_autotune_fake", False):
             return
         module.__dict__["_autotune_fake"] = True
-        ledger = self._ledger
-        assert ledger is not None
+        storages = self._storages
+        assert storages is not None
         optimizers = [row["object"]() for row in self._session.optimizers]
         groups = [group for one in optimizers if one is not None for group in one.param_groups]
         given = [parameter for group in groups for parameter in group["params"]]
         for tensor in (*self._parameters.take_module(module), *given):
             self._parameters.take(tensor)
-            ledger.parameters.add(ledger.note(tensor))
+            storages.parameters.add(storages.note(tensor))
         module.register_forward_pre_hook(self._note_inputs, with_kwargs=True)
 
     def _note_inputs(self, module: Any, args: Any, kwargs: Any) -> None:
@@ -131,8 +131,8 @@ class PlannedSteps:
     @ending.ours
     def on_step(self) -> None:
         """The first optimizer made a step."""
-        ledger = self._ledger
-        assert ledger is not None
+        storages = self._storages
+        assert storages is not None
         self._steps += 1
         variant = self._variants[0]
         needed = STEPS_AS_IT_IS if not variant else 1
@@ -141,14 +141,14 @@ class PlannedSteps:
         is_done = self._steps >= needed and is_wanted
         if is_done or self._steps >= MOST_STEPS_OF_VARIANT:
             if is_done:
-                self.rows.append(self._row(ledger, seen))
+                self.rows.append(self._row(storages, seen))
             if not variant:
                 self._variants += self._choices(seen)
             self._variants.pop(0)
             self._steps = 0
             if not self._variants:
                 ending.leave(self._session)
-        ledger.start_step()
+        storages.start_step()
 
     def _choices(self, seen: list[tuple[int, int]]) -> list[Row]:
         """The sizes that were asked for; twice the script's own where none was, for what a sample takes."""
@@ -163,19 +163,19 @@ class PlannedSteps:
             {"samples": size, "length": length} for length in lengths for size in [own, *sizes]
         ]
 
-    def _row(self, ledger: Ledger, seen: list[tuple[int, int]]) -> Row:
+    def _row(self, storages: LiveStorages, seen: list[tuple[int, int]]) -> Row:
         """What one step took: its peaks, and what they consist of."""
-        kinds = self._kinds(ledger)
-        peaks = _peaks(ledger, kinds)
-        work = sorted(ledger.work.items(), key=lambda each: -each[0][1] * each[1])
+        kinds = self._kinds(storages)
+        peaks = _peaks(storages, kinds)
+        work = sorted(storages.work.items(), key=lambda each: -each[0][1] * each[1])
         return {
             "samples": seen[-1][0] if seen else None,
             "length": (seen[-1][1] or None) if seen else None,
             "micro_batches": len(seen),
             "peaks": peaks,
-            "reserved_bytes": peak_reserved(ledger.live_at_start.items(), ledger.changes),
+            "reserved_bytes": peak_reserved(storages.live_at_start.items(), storages.changes),
             "work": [[*size, self._kind(kind), count] for (*size, kind), count in work[:MOST_WORK_ROWS]],
-            "num_operators": sum(ledger.work.values()),
+            "num_operators": sum(storages.work.values()),
             "seconds": (clock.now() - self._began) / 1e9,
         }
 
@@ -183,35 +183,35 @@ class PlannedSteps:
         """The type as on CUDA: autocast to fp16 works in bf16 here."""
         return "float16" if kind == "bfloat16" and self._autocast == {"float16"} else kind
 
-    def _kinds(self, ledger: Ledger) -> dict[int, str]:
+    def _kinds(self, storages: LiveStorages) -> dict[int, str]:
         """What the live storages are, by their keys."""
-        kinds = dict.fromkeys(ledger.casts, "casts")
+        kinds = dict.fromkeys(storages.casts, "casts")
         alive = [row["object"]() for row in self._session.optimizers]
         for optimizer in filter(None, alive):
             states = [state.values() for state in optimizer.state.values() if isinstance(state, dict)]
             kept = [value for values in states for value in values if hasattr(value, "untyped_storage")]
-            kinds.update((ledger.note(value), "optimizer") for value in kept)
+            kinds.update((storages.note(value), "optimizer") for value in kept)
             trained = [parameter for group in optimizer.param_groups for parameter in group["params"]]
-            kinds.update((ledger.note(each.grad), "gradients") for each in trained if each.grad is not None)
-            kinds.update((ledger.note(each), "weights") for each in trained)
+            kinds.update((storages.note(each.grad), "gradients") for each in trained if each.grad is not None)
+            kinds.update((storages.note(each), "weights") for each in trained)
         for module in filter(None, [row["object"]() for row in self._session.models]):
-            kinds.update((ledger.note(each), "weights") for each in (*module.parameters(), *module.buffers()))
+            kinds.update((storages.note(each), "weights") for each in (*module.parameters(), *module.buffers()))
         return kinds
 
     # The end
 
     def row(self) -> Row:
         """For the Recording."""
-        ledger = self._ledger
-        made_up = ledger.made_up if ledger is not None else {}
+        storages = self._storages
+        made_up = storages.made_up if storages is not None else {}
         return {
             "steps": self.rows,
             "made_up": [
                 {"file": file, "operator": name, "line": line, "value": value}
                 for (file, name, line), value in made_up.items()
             ],
-            "breaks": ledger.breaks[-3:] if ledger is not None else [],
-            "began": ledger is not None,
+            "breaks": storages.breaks[-3:] if storages is not None else [],
+            "began": storages is not None,
             **self._layers(),
         }
 
@@ -270,24 +270,24 @@ def _parameter_bytes(module: Any) -> int:
     return sum(parameter.numel() * parameter.element_size() for parameter in module.parameters())
 
 
-def _peaks(ledger: Ledger, kinds: dict[int, str]) -> Row:
+def _peaks(storages: LiveStorages, kinds: dict[int, str]) -> Row:
     """The largest sum of live bytes in each phase, with its parts."""
-    live = dict(ledger.live_at_start)
+    live = dict(storages.live_at_start)
     total = sum(live.values())
     best: dict[str, tuple[int, int]] = {}
-    for index, ((key, size), phase) in enumerate(zip(ledger.changes, ledger.phases)):
+    for index, ((key, size), phase) in enumerate(zip(storages.changes, storages.phases)):
         total += size if size else -live.pop(key)
         if size:
             live[key] = size
         if total > best.get(phase, (0, 0))[0]:
             best[phase] = (total, index)
-    return {phase: {"bytes": total, "parts": _parts(ledger, kinds, index)} for phase, (total, index) in best.items()}
+    return {phase: {"bytes": total, "parts": _parts(storages, kinds, index)} for phase, (total, index) in best.items()}
 
 
-def _parts(ledger: Ledger, kinds: dict[int, str], until: int) -> Row:
+def _parts(storages: LiveStorages, kinds: dict[int, str], until: int) -> Row:
     """What was live after change number `until`: weights, their casts, gradients, optimizer, and the rest."""
-    live = dict(ledger.live_at_start)
-    for key, size in ledger.changes[: until + 1]:
+    live = dict(storages.live_at_start)
+    for key, size in storages.changes[: until + 1]:
         if size:
             live[key] = size
         else:

@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch import nn
 
-from autotune.probe.fit import pretended_cuda
+from autotune.probe.fit import fake_cuda
 from autotune.probe.fit.fake_parameters import FakeParameters, is_fake
 from autotune.probe.patches import Patches
 
@@ -14,7 +14,7 @@ from autotune.probe.patches import Patches
 @pytest.fixture
 def pretended():
     patches = Patches()
-    pretended_cuda.install(patches, "NVIDIA A100-SXM4-80GB", 80 * 2**30, (8, 0))
+    fake_cuda.install(patches, "NVIDIA A100-SXM4-80GB", 80 * 2**30, (8, 0))
     yield patches
     patches.restore()
 
@@ -100,7 +100,7 @@ def test_tensors_can_be_copied_while_others_are_fake(pretended):
 def test_torch_is_as_it_was_afterwards():
     before = (torch.cuda.is_available, torch.compile, torch.amp.autocast_mode.autocast.__init__)
     patches = Patches()
-    pretended_cuda.install(patches, "T4", 2**30, (7, 5))
+    fake_cuda.install(patches, "T4", 2**30, (7, 5))
     assert torch.cuda.is_available() and not torch.cuda.is_bf16_supported()
     patches.restore()
     assert (torch.cuda.is_available, torch.compile, torch.amp.autocast_mode.autocast.__init__) == before
@@ -109,7 +109,7 @@ def test_torch_is_as_it_was_afterwards():
 
 def test_the_types_that_autocast_was_asked_for_are_kept():
     patches = Patches()
-    asked = pretended_cuda.install(patches, "T4", 2**30, (7, 5))
+    asked = fake_cuda.install(patches, "T4", 2**30, (7, 5))
     with torch.autocast("cuda", enabled=False), torch.autocast("cuda", torch.float32, False):
         assert asked == set()
     with torch.autocast("cuda"), torch.autocast("cuda", dtype=torch.bfloat16):

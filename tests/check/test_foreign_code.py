@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from autotune.check.aside import places_aside
+from autotune.check.foreign_code import places_aside
 from autotune.model.scanned import Bundle
 
 OURS, THEIRS = "Apache License, Version 2.0", "MIT License"

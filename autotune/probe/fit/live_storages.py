@@ -23,7 +23,7 @@ MOST_WORK = 4096
 """Kinds of work (operations, bytes, type) that are told apart."""
 
 
-class Ledger:
+class LiveStorages:
     """The storages that are live, by keys of their own, and the changes since `start_step`.
 
     `parameters` are the keys of the model's own, `casts` those of their copies in another type, which autocast makes.

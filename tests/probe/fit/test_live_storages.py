@@ -1,4 +1,4 @@
-"""The ledger against the allocator of the host: what it says of a step is what a real one takes."""
+"""The live storages against the allocator of the host: what it says of a step is what a real one takes."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from torch import nn
 from torch.profiler import ProfilerActivity, profile
 
 from autotune.probe.fit.fake_parameters import FakeParameters, is_fake
-from autotune.probe.fit.ledger import FORWARD, UPDATE, Ledger
+from autotune.probe.fit.live_storages import FORWARD, UPDATE, LiveStorages
 
 
 class Recorder:
@@ -28,31 +28,31 @@ class Net(nn.Module):
 
 @pytest.fixture
 def faked():
-    """faked(model): (ledger, leave) with everything of the model fake and both modes entered."""
+    """faked(model): (storages, leave) with everything of the model fake and both modes entered."""
     modes = []
 
     def make(model):
-        parameters, ledger = FakeParameters(), Ledger(Recorder())
-        for mode in (parameters.mode, ledger.mode()):
+        parameters, storages = FakeParameters(), LiveStorages(Recorder())
+        for mode in (parameters.mode, storages.mode()):
             mode.__enter__()
             modes.append(mode)
         for tensor in parameters.take_module(model):
-            ledger.note(tensor)
-        return ledger
+            storages.note(tensor)
+        return storages
 
     yield make
     for mode in reversed(modes):
         mode.__exit__(None, None, None)
 
 
-def step(model, optimizer, ids, ledger=None):
+def step(model, optimizer, ids, storages=None):
     loss = nn.functional.cross_entropy(model(ids).flatten(0, 1), ids.flatten())
     loss.backward()
-    if ledger is not None:
-        ledger._recorder.stack.append("optimizer")
+    if storages is not None:
+        storages._recorder.stack.append("optimizer")
     optimizer.step()
-    if ledger is not None:
-        ledger._recorder.stack.pop()
+    if storages is not None:
+        storages._recorder.stack.pop()
     optimizer.zero_grad()
 
 
@@ -68,10 +68,10 @@ def measured_peak(model, optimizer, ids):
     return peak
 
 
-def peak_of(ledger):
-    total = peak = sum(ledger.live_at_start.values())
-    live = dict(ledger.live_at_start)
-    for key, size in ledger.changes:
+def peak_of(storages):
+    total = peak = sum(storages.live_at_start.values())
+    live = dict(storages.live_at_start)
+    for key, size in storages.changes:
         total += size if size else -live.pop(key)
         if size:
             live[key] = size
@@ -89,22 +89,22 @@ def test_a_fake_step_takes_what_a_real_one_takes(faked, kind):
 
     model = Net()
     optimizer = kind(model.parameters(), lr=1e-3, foreach=False)
-    ledger = faked(model)
-    step(model, optimizer, ids, ledger)
-    before = sum(ledger.sizes.values())
-    ledger.start_step()
-    step(model, optimizer, ids, ledger)
-    assert peak_of(ledger) - before == pytest.approx(truth, rel=0.03)
+    storages = faked(model)
+    step(model, optimizer, ids, storages)
+    before = sum(storages.sizes.values())
+    storages.start_step()
+    step(model, optimizer, ids, storages)
+    assert peak_of(storages) - before == pytest.approx(truth, rel=0.03)
 
 
 def test_storages_go_when_nobody_holds_them(faked):
     model = Net()
-    ledger = faked(model)
-    start = dict(ledger.sizes)
+    storages = faked(model)
+    start = dict(storages.sizes)
     result = model(torch.randint(0, 100, (4, 8)))
-    assert len(ledger.sizes) > len(start)
+    assert len(storages.sizes) > len(start)
     del result
-    left = [size for key, size in ledger.sizes.items() if key not in start]
+    left = [size for key, size in storages.sizes.items() if key not in start]
     assert left == []
 
 
@@ -129,25 +129,25 @@ def test_parameters_keep_their_hooks(faked):
 def test_phases_are_told_apart(faked):
     model = Net()
     optimizer = torch.optim.AdamW(model.parameters(), foreach=True)
-    ledger = faked(model)
-    ledger.start_step()
-    step(model, optimizer, torch.randint(0, 100, (4, 8)), ledger)
-    assert set(ledger.phases) == {FORWARD, UPDATE}
+    storages = faked(model)
+    storages.start_step()
+    step(model, optimizer, torch.randint(0, 100, (4, 8)), storages)
+    assert set(storages.phases) == {FORWARD, UPDATE}
 
 
 def test_a_value_that_only_data_can_say_is_made_up_and_named(faked):
     model = Net()
-    ledger = faked(model)
+    storages = faked(model)
     result = model(torch.randint(0, 100, (4, 8)))
     assert (result.sum().item(), bool((result > 0).any()), int(result.argmax())) == (1.0, False, 1)
     assert result[result > 0].shape == (result.numel(),)
-    names = {name for _, name, _ in ledger.made_up}
+    names = {name for _, name, _ in storages.made_up}
     assert {"aten::_local_scalar_dense", "aten::index"} <= names
 
 
 def test_work_is_counted_by_operator(faked):
     model = nn.Linear(64, 32, bias=False)
-    ledger = faked(model)
-    ledger.start_step()
+    storages = faked(model)
+    storages.start_step()
     model(torch.zeros(8, 64))
-    assert {operations: kind for (operations, _, kind) in ledger.work}[2 * 8 * 64 * 32] == "float32"
+    assert {operations: kind for (operations, _, kind) in storages.work}[2 * 8 * 64 * 32] == "float32"
