@@ -311,3 +311,9 @@ def io_bytes(pids: list[int]) -> dict[str, int] | None:
         total["read_bytes"] += int(rows["read_bytes"])
         total["read_chars"] += int(rows["rchar"])
     return total
+
+
+def has_compiled_code() -> bool:
+    """Whether torch.compile has compiled a graph in this process."""
+    utils = sys.modules.get("torch._dynamo.utils")
+    return utils is not None and bool(utils.counters["stats"]["unique_graphs"])

@@ -14,6 +14,7 @@ import math
 import sys
 from functools import partial
 
+from .. import describe
 from .modules import names_of
 
 TYPE_CHECKING = False
@@ -112,25 +113,23 @@ class RowComparison:
         """
         torch, calls = sys.modules["torch"], self._in_dropout[-1]
         given = [each for each in (*args, *kwargs.values()) if isinstance(each, torch.Tensor)]
-        if id(module) in calls or len(given) != 1 or not has_dropout(module):
+        if id(module) in calls or len(given) != 1 or not has_dropout(module) or not can_be_called_again(module):
             return
         number = len(given[0])
-        calls[id(module)] = [(0, number)]
-        if number < LEAST_VIEWS * len(_counts(given[0].detach(), None)):
-            return
-        modes = [(each, each.training) for each in module.modules()]
-        self._is_trying = True
-        try:
-            for each, _ in modes:
-                each.training = False
-            with torch.no_grad(), torch.random.fork_rng():
-                output = call(module, *args, **kwargs)
-        finally:
-            self._is_trying = False
-            for each, is_training in modes:
-                each.training = is_training
-        output = output[0] if isinstance(output, (tuple, list)) else output
-        calls[id(module)] = [(repetitions(given[0].detach(), output) or 0, number)]
+        calls[id(module)] = []
+        again = 0
+        if number >= LEAST_VIEWS * len(_counts(given[0].detach(), None)):
+            self._is_trying = True
+            try:
+                output = without_dropout(module, call, args, kwargs)
+            finally:
+                self._is_trying = False
+            output = output[0] if isinstance(output, (tuple, list)) else output
+            counted = repetitions(given[0].detach(), output)
+            if counted is None:
+                return
+            again = counted
+        calls[id(module)] = [(again, number)]
 
     def _note_gradient(self, step: int, key: int, dimension: int, gradient: Any) -> None:
         """Within the script's own backward: whatever fails here is none of its business."""
@@ -192,8 +191,52 @@ def _least(steps: list[list[Count] | None]) -> float | None:
 def has_dropout(module: Any) -> bool:
     """Whether it drops numbers at random: by a module for that, or by an attention's own."""
     layers = [each for each in module.modules() if each.training]
-    rates = [each.p if "Dropout" in type(each).__name__ else getattr(each, "dropout", 0.0) for each in layers]
+    rates = [getattr(each, "p" if "Dropout" in type(each).__name__ else "dropout", 0.0) for each in layers]
     return any(isinstance(rate, float) and rate > 0 for rate in rates)
+
+
+def can_be_called_again(module: Any) -> bool:
+    """Whether nothing but its own forward runs when it is called: no hook of the script's, no wrapper that talks to
+    other ranks, nothing that torch.compile would compile once more for another mode."""
+    if describe.has_compiled_code():
+        return False
+    for each in module.modules():
+        if each._forward_hooks or each._forward_pre_hooks or getattr(each, "_compiled_call_impl", None):
+            return False
+        if "Parallel" in type(each).__name__ or "FSDP" in type(each).__name__:
+            return False
+    return True
+
+
+def without_dropout(module: Any, call: Function, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """Its output for the same input in eval mode, without a trace of the call: the inputs and buffers are copies, which
+    forward may write into, random numbers and modes are put back."""
+    import random
+
+    torch, numpy = sys.modules["torch"], sys.modules.get("numpy")
+
+    def copied(value: Any) -> Any:
+        return value.detach().clone() if isinstance(value, torch.Tensor) else value
+
+    devices = {each.device.index for each in module.parameters() if each.device.type == "cuda"}
+    modes = [(each, each.training) for each in module.modules()]
+    state, numbers = random.getstate(), numpy.random.get_state() if numpy is not None else None
+    buffers = [(each, dict(each._buffers)) for each in module.modules() if each._buffers]
+    try:
+        for each, kept in buffers:
+            each._buffers.update({name: copied(value) for name, value in kept.items()})
+        for each, _ in modes:
+            each.training = False
+        with torch.no_grad(), torch.random.fork_rng(devices=sorted(devices)):
+            return call(module, *map(copied, args), **{name: copied(value) for name, value in kwargs.items()})
+    finally:
+        for each, is_training in modes:
+            each.training = is_training
+        for each, kept in buffers:
+            each._buffers.update(kept)
+        random.setstate(state)
+        if numpy is not None and numbers is not None:
+            numpy.random.set_state(numbers)
 
 
 def repetitions(given: Any, output: Any) -> int | None:

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import sys
-
+from .. import describe
 from . import float64, second_derivatives
 from .float64 import Float64Watch
 from .second_derivatives import SecondDerivativeWatch
@@ -94,10 +93,4 @@ class NeedlessWork:
 
 def can_be_watched(session: ProbeSession) -> bool:
     """Not where code was compiled: it computes what it was compiled for, and `inputs` change nothing in it."""
-    return not has_compiled_code()
-
-
-def has_compiled_code() -> bool:
-    """Whether torch.compile has compiled a graph in this process."""
-    utils = sys.modules.get("torch._dynamo.utils")
-    return utils is not None and bool(utils.counters["stats"]["unique_graphs"])
+    return not describe.has_compiled_code()

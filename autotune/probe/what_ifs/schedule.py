@@ -6,6 +6,7 @@ The order puts what is likelier to break the script later.
 
 from __future__ import annotations
 
+from .. import describe
 from . import loader_test, needless_work, other_load, torch_settings
 
 TYPE_CHECKING = False
@@ -90,7 +91,7 @@ def _looks(session: ProbeSession, mean_s: float) -> list[Phase]:
     left_out = set() if session.trains_on_cuda() else {"profile", "products"}
     left_out |= {"lines"} if mean_s > LONG_S else set()
     left_out |= {"operations"} if mean_s > VERY_LONG_S else set()
-    left_out |= {"products"} if mean_s > LONG_S or needless_work.has_compiled_code() else set()
+    left_out |= {"products"} if mean_s > LONG_S or describe.has_compiled_code() else set()
     left_out |= {"results", "rows", "frozen"} if mean_s > LONG_S / 2 else set()
     return [phase for phase in LOOKS if phase[0] not in left_out]
 

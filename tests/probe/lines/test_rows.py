@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 import sys
 
 import pytest
@@ -205,41 +206,75 @@ def test_how_many_rows_are_repetitions(given, expected):
 
 
 class Encoder(nn.Module):
-    def __init__(self, noise=0.0, rate=0.2):
+    def __init__(self, noise=0.0, rate=0.2, first=None, fails=False):
         super().__init__()
         self.layers = nn.Sequential(nn.Linear(8, 8), nn.Dropout(rate), nn.Linear(8, 4), nn.BatchNorm1d(4))
-        self.noise = noise
+        self.first = first or nn.Identity()
+        self.noise, self.fails = noise, fails
+        self.register_buffer("calls", torch.zeros(1))
+        self.modes = []
 
     def forward(self, x, shift=None):
-        y = self.layers(x if shift is None else x + shift)
-        return y + self.noise * torch.randn_like(y)
+        self.modes.append(self.training)
+        self.calls += 1
+        if self.fails and not self.training:
+            raise RuntimeError("no eval mode")
+        y = self.layers(self.first(x if shift is None else x + shift))
+        return y + self.noise * torch.randn_like(y) + 0.0 * self.calls
 
 
 class Copies(nn.Module):
-    def __init__(self, encoder, times, is_shifted):
+    def __init__(self, encoder, times=4, is_shifted=False):
         super().__init__()
+        self.head = nn.Linear(8, 8)
         self.encoder, self.times, self.is_shifted = encoder, times, is_shifted
 
     def forward(self, x):
         shifts = (torch.rand(self.times * len(x), 1),) if self.is_shifted else ()
-        return self.encoder(x.repeat_interleave(self.times, 0), *shifts)
+        return self.encoder(self.head(x).repeat_interleave(self.times, 0), *shifts)
+
+
+def in_dropout(rows_of, model):
+    rows_of(model, used)
+    row = next(row for row in rows_of.session.lines["rows"]["rows"] if row["name"] == "encoder")
+    return row["repeated"], row["repeated_in_dropout"]
 
 
 @pytest.mark.parametrize(
-    ("encoder", "times", "is_shifted", "repeated", "in_dropout"),
+    ("encoder", "times", "is_shifted", "repeated", "expected"),
     [
         pytest.param(Encoder(), 4, False, 0.0, 0.75, id="four times, with other masks"),
         pytest.param(Encoder(), 2, False, 0.0, 0.0, id="two views"),
         pytest.param(Encoder(rate=0.0), 4, False, 0.75, None, id="without dropout"),
         pytest.param(Encoder(noise=0.1), 4, False, 0.0, 0.0, id="noise of its own"),
         pytest.param(Encoder(), 4, True, 0.0, None, id="another input tells the copies apart"),
+        pytest.param(Encoder(fails=True), 4, False, 0.0, None, id="it cannot be called so"),
+        pytest.param(Encoder(first=nn.ReLU(inplace=True)), 4, False, 0.0, 0.75, id="it writes into its input"),
     ],
 )
-def test_rows_that_dropout_alone_tells_apart(rows_of, encoder, times, is_shifted, repeated, in_dropout):
-    model = Copies(encoder, times, is_shifted)
-    rows_of(model, used)
-    session_rows = {row["name"]: row for row in rows_of.session.lines["rows"]["rows"]}
-    row = session_rows["encoder"]
-    assert (row["repeated"], row["repeated_in_dropout"]) == (repeated, in_dropout)
-    assert all(each.training for each in model.modules())
-    assert int(encoder.layers[3].num_batches_tracked) > 0
+def test_rows_that_dropout_alone_tells_apart(rows_of, encoder, times, is_shifted, repeated, expected):
+    assert in_dropout(rows_of, Copies(encoder, times, is_shifted)) == (repeated, expected)
+
+
+def test_the_call_without_dropout_leaves_no_trace(rows_of):
+    """A frozen BatchNorm stays in eval mode; buffers count the script's own calls alone; random numbers go on."""
+    encoder = Encoder()
+    encoder.layers[3].eval()
+    assert in_dropout(rows_of, Copies(encoder)) == (0.0, 0.75)
+    assert encoder.modes.count(False) == 3  # once in each step that was looked at
+    assert int(encoder.calls) == encoder.modes.count(True)
+    assert (encoder.training, encoder.layers[1].training, encoder.layers[3].training) == (True, True, False)
+    given = torch.randn(8, 8)
+    torch.manual_seed(3)
+    random.seed(3)
+    expected = torch.rand(1), random.random()
+    torch.manual_seed(3)
+    random.seed(3)
+    rows.without_dropout(encoder, lambda module, x: (torch.rand(5), random.random(), module(x))[2], (given,), {})
+    assert (torch.rand(1), random.random()) == expected
+
+
+def test_a_module_with_a_hook_of_the_scripts_is_not_called_again(rows_of):
+    encoder = Encoder()
+    encoder.register_forward_hook(lambda *_: None)
+    assert in_dropout(rows_of, Copies(encoder)) == (0.0, None)
