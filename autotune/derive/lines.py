@@ -109,12 +109,19 @@ def line_costs(view: RecordingView) -> LineCosts | None:
     charged = tuple(_charged(list(_costs(view, view.window)), view, statement))
     recorded = _recorded(view)
     traced = _traced(recorded, statement) if recorded else {}
-    micro_batches = max(1.0, len(view.train_fetches()) / view.window.steps)
+    micro_batches = max(1.0, _batches(view) / view.window.steps)
     return (
         LineCosts(view.window, charged, statement, recorded, traced, micro_batches, _for_lines(view))
         if charged
         else None
     )
+
+
+def _batches(view: RecordingView) -> int:
+    """Training batches of the window; of a loop without a loader its backward passes."""
+    if view.train is not None:
+        return len(view.train_fetches())
+    return sum(node.outermost for node, _ in view.in_window("backward"))
 
 
 def _for_lines(view: RecordingView) -> frozenset[Place]:
@@ -320,7 +327,7 @@ def _repeated_by(place: Place, costs: Sequence[Cost], found: LineCosts) -> Repea
     most, often = max(spent, key=lambda call: spent[call], default=(NOWHERE, 1.0))
     if most in (NOWHERE, place) or all_ms - once_ms < MOST_OF * all_ms:
         return None
-    return RepeatedCall(*most, often)
+    return RepeatedCall(*most, often / found.micro_batches)
 
 
 def _run_counts(frames: Sequence[Frame], found: LineCosts) -> Iterator[tuple[Place, float]]:

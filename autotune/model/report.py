@@ -73,7 +73,7 @@ class Caller(Struct, frozen=True):
 
 
 class RepeatedCall(Struct, frozen=True):
-    """A line of the user's that leads to a costly one, and runs `runs` times in a step where others run once."""
+    """A line of the user's that leads to a costly one, and runs `runs` times for each batch."""
 
     file: str
     line: int
@@ -136,7 +136,7 @@ class HotLine(Struct, frozen=True, kw_only=True):
     pass."""
 
     repeated_by: RepeatedCall | None = None
-    """The outermost line that leads to it several times in a step; None where none does, or most of it is elsewhere."""
+    """The outermost line that leads to it several times for a batch; None where none does, or most of it is elsewhere."""
 
     @property
     def calls_backward(self) -> bool:

@@ -447,6 +447,13 @@ def test_a_line_that_runs_once_for_each_micro_batch_repeats_nothing():
     assert leads[4] is None
 
 
+def test_of_accumulated_batches_it_says_the_runs_for_each():
+    samples = [seen("forward", TOP, STEP, TIMES, 42)]
+    found = lines(samples, [operation(42, 1)], [(STEP, 2), (TIMES, 8), (42, 8)])
+    by = by_line(table(found, micros=2))[42].repeated_by
+    assert (by.line, by.runs) == (TIMES, 4)
+
+
 def test_of_several_lines_that_lead_to_it_the_one_with_most():
     samples = [
         seen("forward", TOP, 80, 42, count=50),

@@ -82,11 +82,12 @@ class SettingValue(TypedDict):
 
 
 class RepeatedCall(TypedDict):
-    """The outermost line of the user's that leads to a costly one several times in a step."""
+    """The outermost line of the user's that leads to a costly one several times for each batch."""
 
     file: str
     line: int
     runs: float | None
+    """For each batch."""
 
 
 class HottestLine(TypedDict):

@@ -95,7 +95,11 @@ def _hottest(report: Report) -> str:
     if line is None:
         return ""
     by = line.repeated_by
-    led = f"; {path(by.file, report.run.folder)}:{by.line} leads to it {number(by.runs)} times" if by else ""
+    led = (
+        f"; {path(by.file, report.run.folder)}:{by.line} leads to it {number(by.runs)} times for each batch"
+        if by
+        else ""
+    )
     return f"The most expensive line, {line_place(line, report)}, takes {percent(line.share)} of each step{led}."
 
 

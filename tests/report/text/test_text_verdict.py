@@ -65,7 +65,7 @@ def test_and_the_line_that_leads_to_it_several_times() -> None:
     line = HotLine(file="model.py", line=42, end_line=42, function="f", share=0.62, phase_ms={}, repeated_by=by)
     table = LineTable(lines=(line,), modules=(), known_share=1.0, ops=None, op_us=None)
     made = report(run=run(), step=replace(step(forward=10.0), lines=table), passed=passed("DL001"))
-    assert said(made).endswith("takes 62 % of each step; /p/model.py:75 leads to it 4 times.")
+    assert said(made).endswith("takes 62 % of each step; /p/model.py:75 leads to it 4 times for each batch.")
 
 
 def test_a_question_alone_is_said_first_and_is_no_recommendation() -> None:
