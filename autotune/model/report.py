@@ -136,7 +136,7 @@ class HotLine(Struct, frozen=True, kw_only=True):
     pass."""
 
     repeated_by: RepeatedCall | None = None
-    """The outermost line that leads to it several times for a batch; None where none does, or most of it is elsewhere."""
+    """The outermost line that leads to it several times for a batch; None where none does, or most comes otherwise."""
 
     @property
     def calls_backward(self) -> bool:
