@@ -36,6 +36,9 @@ _OF_DEVICE = {
 }
 """Of traces."""
 
+LEAST_AVERAGING = 0.05
+"""Of a step."""
+
 _INPUT = "Input-bound: data loading costs {share} of each step: {wait} is data wait, the rest slows training down."
 _HOST = "Host-bound: the device is busy {share} of the time and waits for the host between kernels."
 
@@ -85,7 +88,15 @@ def _bound(report: Report, step: Step) -> str:
     busy = report.evidence.lookup(RUN, "device.busy_share")
     if name == "compute" and isinstance(busy, float) and busy < 0.5:
         return _HOST.format(share=percent(busy))
-    return _SENTENCES[name].format(share=percent(share), frame=_frame(report, step), compute=_compute(step))
+    compute = _compute(step) + _averaging(report, step)
+    return _SENTENCES[name].format(share=percent(share), frame=_frame(report, step), compute=compute)
+
+
+def _averaging(report: Report, step: Step) -> str:
+    """What of backward is DDP's averaging, where that is a part to speak of: it is no computing."""
+    ms = report.ranks[0].averaging_ms if report.ranks else None
+    is_part = ms is not None and ms >= LEAST_AVERAGING * step.mean_ms
+    return f" (averaging gradients over processes: {percent(ms / step.mean_ms)} of the step)" if is_part and ms else ""
 
 
 def _hottest(report: Report) -> str:

@@ -4,7 +4,7 @@ import pytest
 from msgspec.structs import replace
 from report_builders import evidence, finding, gain, passed, recommendation, report, rule, run, skipped, step
 
-from autotune.model.report import Frame, HotLine, LineTable, RepeatedCall, Report, Step
+from autotune.model.report import Frame, HotLine, LineTable, Rank, RepeatedCall, Report, Step
 from autotune.report.text import verdict
 
 
@@ -105,3 +105,12 @@ def test_nothing_decided_is_not_health() -> None:
 
 def test_no_step_no_verdict() -> None:
     assert verdict.lines(report(run=run("no_step"), step=None), 80) == []
+
+
+@pytest.mark.parametrize(
+    ("ms", "said_of_it"), [(22.0, " (averaging gradients over processes: 22 % of the step)"), (4.0, ""), (None, "")]
+)
+def test_averaging_of_gradients_is_no_computing(ms: float | None, said_of_it: str) -> None:
+    ranks = tuple(Rank(number, 100.0, 100.0, "whole", {}, wait_ms=0.0, averaging_ms=ms) for number in range(2))
+    made = replace(report(run=run(), step=step(forward=30.0, backward=70.0), passed=passed("DL001")), ranks=ranks)
+    assert said(made).endswith(f"100 % of each step is forward and backward{said_of_it}.")
