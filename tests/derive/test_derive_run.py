@@ -33,7 +33,7 @@ from autotune.catalogue import SettingSpelling
 from autotune.derive import derive, subjects
 from autotune.derive.memory import requested_bytes
 from autotune.model.evidence import Location
-from autotune.model.recording import Batch, StartUp, StartUpTime
+from autotune.model.recording import Averaging, Batch, StartUp, StartUpTime
 
 CUDA = {"type": "cuda", "name": "H100", "capability": "9.0", "index": 0}
 CATALOGUE = Path(__file__).parents[2] / "autotune" / "catalogue"
@@ -699,19 +699,29 @@ def everything():
 
 
 def _exchanging(rank, process):
-    """A rank with collectives of its own, and with larger batches in every second step."""
-    script, looked = Script(), []
+    """A rank with collectives of its own, averaged gradients, and with larger batches in every second step."""
+    script, looked, averaged = Script(), [], []
     for number in range(10):
         size = 20 if (number + rank) % 2 else 40
         script.fetch(10)
         looked.append(Batch(0, script.now * MS, 1, size, ((1, size),), tokens=size))
         script.forward(size)
         script.run("backward", 60)
+        averaged.append(Averaging(script.now * MS, 5 * MS, 50 * MS))
         script.run("collective", 9, 0)
         script.update()
     call = {"kind": "collective", "name": "all_reduce", "site": USER, "count": 10, "bytes": 40, "in_window": 9}
     place = process | {"rank": rank}
-    return recording(script, averagings=(), calls=(call,), batches=tuple(looked), process=place)
+    state = {"averaged_backwards": 18}
+    return recording(
+        script,
+        averagings=tuple(averaged),
+        calls=(call,),
+        batches=tuple(looked),
+        process=place,
+        torch_state=state,
+        models=(model(parallel="DistributedDataParallel"),),
+    )
 
 
 def grows():
