@@ -92,7 +92,7 @@ class LineCosts(Struct, frozen=True):
     recorded: RecordedOperations | None
     traced: Mapping[Place, Traced]
     micro_batches: float
-    """Batches of a step, 1 at least."""
+    """Batches of a step; less than 1 where several steps are made with each."""
 
     for_lines: frozenset[Place]
     """Where a for loop begins: what its line calls runs once, however often the line does."""
@@ -109,7 +109,7 @@ def line_costs(view: RecordingView) -> LineCosts | None:
     charged = tuple(_charged(list(_costs(view, view.window)), view, statement))
     recorded = _recorded(view)
     traced = _traced(recorded, statement) if recorded else {}
-    micro_batches = max(1.0, _batches(view) / view.window.steps)
+    micro_batches = _batches(view) / view.window.steps or 1.0
     return (
         LineCosts(view.window, charged, statement, recorded, traced, micro_batches, _for_lines(view))
         if charged

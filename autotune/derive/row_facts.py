@@ -13,6 +13,9 @@ from autotune.model.recording_sections import ModuleRows
 MOST_OF = 0.8
 """Of the samples of a module: the frame that so many share is its caller."""
 
+AS_MUCH = 0.95
+"""Of what the module with most would save: one around it saves the same."""
+
 PICKS = ("index", "gather", "select", "slice", "masked", "where", "narrow", "take")
 REPEATS = (("repeat", "tile"), ("expand", "index"))
 """Words in the names of operations that leave rows out, and that make more of them: the surer ones first."""
@@ -52,12 +55,14 @@ def _repeated(fact: str, parts: Mapping[str, float | None], found: LineCosts) ->
     if not shares:
         return
     saved = {name: part * found.share(sum(cost.ms for cost in inside(name, found))) for name, part in shares.items()}
-    name = max(saved, key=lambda name: saved[name])
+    most = max(saved.values())
+    # Of modules in each other the outermost: it is what the script calls.
+    name = min((name for name in saved if saved[name] >= AS_MUCH * most), key=lambda name: name.count("."))
     if not saved[name]:
         yield Fact(f"{fact}.share", RUN, 0.0)
         return
     costs = inside(name, found)
-    place = _place(costs, found, REPEATS, is_line=True) or calling_line(costs, found)
+    place = _place(costs, found, REPEATS, is_line=True) or calling_line(costs, found, is_outside=True)
     yield Fact(f"{fact}.share", RUN, saved[name], (Location(*place),) if place else ())
     yield Fact(f"{fact}.module", RUN, collapsed(name))
     yield Fact(f"{fact}.row_share", RUN, shares[name])
@@ -72,9 +77,14 @@ def is_in_module(name: str, cost: Cost) -> bool:
     return f"{cost.seen.module}.".startswith(f"{name}.")
 
 
-def calling_line(costs: Sequence[Cost], found: LineCosts) -> Place | None:
-    """The innermost line that most samples of `costs` share: it calls the module that they are in."""
+def calling_line(costs: Sequence[Cost], found: LineCosts, *, is_outside: bool = False) -> Place | None:
+    """The innermost line that most samples of `costs` share: it calls the module that they are in.
+
+    `is_outside`: no line of a forward, which may be the module's own, where there is another.
+    """
     common = _common(costs)
+    if is_outside and len(common) > 1 and common[-1][2] == "forward":
+        common = common[:-1]
     return found.statement.place(common[-1]) if common else None
 
 

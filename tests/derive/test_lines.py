@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from build import recording, sample, steps
+from build import Script, recording, sample, steps
 
 from autotune import catalogue
 from autotune.derive import derive, line_facts
@@ -454,6 +454,22 @@ def test_of_accumulated_batches_it_says_the_runs_for_each():
     assert (by.line, by.runs) == (TIMES, 4)
 
 
+def test_of_several_steps_with_one_batch_too():
+    """A critic makes five steps with each batch, and each encodes it anew."""
+    samples = [seen("forward", TOP, TIMES, 42)]
+    found = lines(samples, [operation(42, 1)], [(TIMES, 1), (42, 1)])
+    script = Script()
+    for _ in range(4):
+        script.fetch(10)
+        for _ in range(5):
+            script.forward(20)
+            script.run("backward", 30)
+            script.update()
+    step = derive([recording(script=script, lines=found)]).step
+    by = by_line(step.lines)[42].repeated_by
+    assert (by.line, by.runs) == (TIMES, pytest.approx(5, rel=0.3))  # the window begins within a batch
+
+
 def test_of_several_lines_that_lead_to_it_the_one_with_most():
     samples = [
         seen("forward", TOP, 80, 42, count=50),
@@ -644,3 +660,11 @@ def test_repetitions_that_dropout_tells_apart_are_another_fact():
         "actor",
     )
     assert not stated(with_rows(("actor", None, 0.8), samples=ACTOR), "repeated_in_dropout.")
+
+
+def test_of_modules_in_each_other_the_outermost_is_named_and_who_calls_it():
+    """encoder(query) at line 71 of the model's forward runs encoder.layers at line 62 of its own."""
+    samples = [seen("forward", 9, (71, "forward", 70), (62, "forward", 60), module="encoder.layers.0", count=300)]
+    derived = with_rows(("encoder", None, 0.8), ("encoder.layers", None, 0.8), samples=samples)
+    found = stated(derived, "repeated.")
+    assert (found["module"].value, [place.line for place in found["share"].places]) == ("encoder", [71])
