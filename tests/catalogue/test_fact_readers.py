@@ -50,7 +50,7 @@ def rule_texts() -> str:
 
 
 def readers() -> str:
-    folders = ("predict", "report", "engine", "diagnose", "check", "apply")
+    folders = ("predict", "report", "engine", "diagnose", "check", "apply", "tune")
     sources = (file for folder in folders for file in sorted((ROOT / "autotune" / folder).rglob("*.py")))
     return "\n".join([rule_texts(), *(file.read_text(encoding="utf-8") for file in sources)])
 

@@ -475,7 +475,7 @@ def test_it_is_noted_and_the_other_what_ifs_go_on(run, monkeypatch):
     assert {(one["arguments"]["factor"], one["outcome"]) for one in tried} == {
         (0.5, "completed"),
         (1, "completed"),
-        (2, "out_of_memory"),
+        (2, "left_out"),
     }
     assert [one["result"] for one in tried if one["arguments"]["factor"] == 2] == [{"needed_bytes": 41}] * ROUNDS
     assert max(model.sizes) == 4
