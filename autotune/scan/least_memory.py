@@ -41,13 +41,13 @@ NOT_BY_SETTINGS = re.compile(
 """In a Python file of the run: it may decide itself what is trained, how it is stored, or where it lies."""
 
 SPREADS = re.compile(
-    r"(?:^|[._])(?:tp|pp|cp|ep)(?:[._]|$)|parallel(?!_mode|ism)|megatron|autotp|dp_shard_size|use_(?:mca|ray|kt)$"
+    r"(?:^|[._])(?:tp|pp|cp|ep)(?:[._]|$)|parallel(?!ism\.)|megatron|autotp|dp_shard_size|use_(?:mca|ray|kt)$"
     r"|device_map|max_memory|gpu_memory_limit|overrides"
 )
 """In a key: it spreads one copy of the model over devices in ways that are not followed, or changes its shape."""
 
-FOLLOWED = re.compile(r"data_parallel|parallel_mode|find_unused")
-"""In a key that SPREADS finds: it copies a model, or shards it among all processes."""
+FOLLOWED = re.compile(r"data_parallel|parallel_mode|tokenizers_parallelism")
+"""In a key that SPREADS finds: it copies a model, shards it among all processes, or is not about models."""
 
 SHARDING = ("NO", "MULTI_GPU", "FSDP", "DEEPSPEED")
 """Values of accelerate's `distributed_type` that are followed."""
@@ -182,7 +182,7 @@ def _trains_on_gpu(
     is_unread = not python and any(one.endswith(".py") for one in started)
     if not launches or is_unread or any(map(NO_TRAINING.search, started)) or is_hidden or is_elsewhere:
         return False
-    if any(_is_on(given.get(key)) for key in ON_CPU):
+    if any(key in ON_CPU and _is_on(one) for key, one in _given(calls, launches)):
         return False
     if "do_train" in given:
         return given["do_train"].known and _is_on(given["do_train"])

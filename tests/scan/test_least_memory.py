@@ -267,6 +267,9 @@ def test_torchtitan_divides_everything_and_keeps_fp32(tmp_path: Path) -> None:
         (f"CUDA_VISIBLE_DEVICES= {TRAINER.format(n=1, more='')}", SCRIPT.format(more=""), None),
         (TRAINER.format(n=8, more="--tensor_model_parallel_size 4"), SCRIPT.format(more=""), None),
         (TRAINER.format(n=8, more="--my_tp_degree 2"), SCRIPT.format(more=""), None),
+        (TRAINER.format(n=8, more="--tensor_parallelism 2"), SCRIPT.format(more=""), None),
+        (f"TOKENIZERS_PARALLELISM=true {TRAINER.format(n=8, more='')}", SCRIPT.format(more=""), 47.6),
+        (TRAINER.format(n=1, more="--optim $OPTIM"), SCRIPT.format(more=""), 11.9),
         (TRAINER.format(n=8, more="--config_overrides n_layer=2"), SCRIPT.format(more=""), None),
     ],
 )
