@@ -22,8 +22,8 @@ from typing import Any
 HERE = Path(__file__).parent
 GIB = 2**30
 CONTEXT = (350 * 2**20, 1400 * 2**20)
-NCCL = 100 * 2**20
-"""What the ends of the interval have for CUDA's context, and the lower one for NCCL (autotune/fit/memory_need.py)."""
+NCCL = (100 * 2**20, 1000 * 2**20)
+"""What the ends of the interval have for CUDA's context, and on several cards for NCCL: autotune/fit/memory_need.py."""
 
 
 def row_name(run: dict[str, Any], samples: str) -> str:
@@ -55,11 +55,12 @@ def answer(run: dict[str, Any]) -> dict[int, dict[str, Any]]:
 
 
 def span(run: dict[str, Any], size: dict[str, Any]) -> tuple[float, float]:
-    """The ends of the interval for what was published: without CUDA's context where that is not in it."""
-    low, high = size["low_bytes"], size["high_bytes"]
+    """The ends of the interval for what was published: what torch counts has neither CUDA's context nor NCCL in it."""
+    ends = (size["low_bytes"], size["high_bytes"])
     if run["of"] == "driver":
-        return low, high
-    return low - CONTEXT[0] - (NCCL if "shard" in run else 0), high - CONTEXT[1]
+        return ends
+    low, high = (end - CONTEXT[i] - (NCCL[i] if "shard" in run else 0) for i, end in enumerate(ends))
+    return low, high
 
 
 def print_names(runs: list[dict[str, Any]]) -> None:

@@ -48,23 +48,23 @@ def facts(view: RecordingView, memory_limit_bytes: int | None) -> Iterator[Fact]
     yield from (*replays.facts(view), *needless_work.facts(view), *curve)
     if view.window is not None:
         yield Fact("batch_curve.was_measured", RUN, bool(curve))
-        yield Fact("batch_curve.double_was_tried", RUN, bool(_doubled(view)))
+        yield Fact("batch_curve.double_was_tried", RUN, bool(_doubled(view, "completed", "out_of_memory")))
+        yield Fact("batch_curve.double_left_out", RUN, bool(_doubled(view, "left_out")))
     yield from _double(view, memory_limit_bytes)
     yield from loader_test.facts(view)
 
 
-def _doubled(view: RecordingView) -> list[WhatIf]:
-    """The tries of twice the micro-batch that say whether it fits; one that failed otherwise does not."""
-    outcomes = ("completed", "out_of_memory")
+def _doubled(view: RecordingView, *outcomes: str) -> list[WhatIf]:
+    """What came of twice the micro-batch; a try that failed for another reason says nothing of its memory."""
     rows = [w for w in replays.was_replayed(view, "micro_batch") if w.outcome in outcomes]
     return [w for w in rows if w.arguments["factor"] == DOUBLE]
 
 
 def _double(view: RecordingView, memory_limit_bytes: int | None) -> Iterator[Fact]:
-    doubled = _doubled(view)
+    doubled, left_out = _doubled(view, "completed", "out_of_memory"), _doubled(view, "left_out")
     if doubled:
         yield Fact("batch_curve.double_ran_out", RUN, any(w.outcome == "out_of_memory" for w in doubled))
-    needed = [w.result["needed_bytes"] for w in doubled if w.result.get("needed_bytes") is not None]
+    needed = [w.result["needed_bytes"] for w in left_out if w.result.get("needed_bytes") is not None]
     if needed:
         yield Fact("batch_curve.double_needs_bytes", RUN, max(needed))
     peaks = [w.result["peak_bytes"] for w in doubled if w.result.get("peak_bytes") is not None]

@@ -81,7 +81,7 @@ def phase_peaks(step: FitStep, record: FitRecord, shards: Shards | None) -> dict
             for phase, peak in step.peaks.items()
         }
     gradients = gradient_bytes(step)
-    wider, copies = _of_deepspeed(gradients, record, shards)
+    wider, copies = _of_deepspeed(record, shards)
     found = {}
     for phase, peak in step.peaks.items():
         is_update = phase == UPDATE
@@ -101,15 +101,15 @@ def phase_peaks(step: FitStep, record: FitRecord, shards: Shards | None) -> dict
     return found
 
 
-def _of_deepspeed(gradients: int, record: FitRecord, shards: Shards) -> tuple[float, float]:
-    """How much wider DeepSpeed's optimizer is than the model, and the bytes of one fp32 copy of what a card updates.
+def _of_deepspeed(record: FitRecord, shards: Shards) -> tuple[float, float]:
+    """How much wider DeepSpeed's optimizer is than what is trained, and the bytes of one fp32 copy of a card's part.
 
     The update has two: of the weights, which stay, and of the gradients.
     """
     is_zero = shards.kind in (Sharding.ZERO_1, Sharding.ZERO_2, Sharding.ZERO_3)
-    if not is_zero or not record.num_trained or gradients >= FP32 * record.num_trained:
+    if not is_zero or not record.trained_bytes or record.trained_bytes >= FP32 * record.num_trained:
         return 1.0, 0.0
-    return FP32 * record.num_trained / gradients, FP32 * record.num_trained / shards.num
+    return FP32 * record.num_trained / record.trained_bytes, FP32 * record.num_trained / shards.num
 
 
 def gradient_bytes(step: FitStep) -> int:

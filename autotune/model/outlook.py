@@ -25,13 +25,15 @@ class MemoryPart(Struct, frozen=True):
 class MemoryBudget(Struct, frozen=True):
     """The parts of the memory at the peak of the window, with the headroom under `limit_bytes` as the last one.
 
-    `on_device` says whether it is a GPU's memory or that of one process on the host.
+    `on_device` says whether it is a GPU's memory or that of one process on the host. `held_bytes` is the most that was
+    in use between two steps: weights of all models, optimizer state, and gradients where they stay. None is unknown.
     """
 
     parts: tuple[MemoryPart, ...]
     peak_bytes: int
     limit_bytes: int | None
     on_device: bool
+    held_bytes: int | None = None
 
     def of(self, name: str) -> int | None:
         """Bytes of the part `name`; None when it is unknown or not there."""

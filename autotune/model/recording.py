@@ -255,8 +255,8 @@ class WhatIf(Struct, frozen=True, forbid_unknown_fields=True):
                    {"profiler"}, {"unused_gradients"}, {"second_derivatives"}, {"float64": false},
                    {"float64": true}: as it is, but watched as without it, or {}: as it is, in turns with them
                                                          -> the same
-    micro_batch    {"factor": 0.5 | 1 | 2 | 4}           -> {"micro_ns": [..], "samples", "tokens", "peak_bytes"}, or
-                                                         {"needed_bytes"}: not tried, for it needs more than there is
+    micro_batch    {"factor": 0.5 | 1 | 2 | 4}           -> {"micro_ns": [..], "samples", "tokens", "peak_bytes"}, or,
+                                                         left out as it needs more than there is, {"needed_bytes"}
     narrow_batch   {}: half the width                    -> {"micro_ns": [..], "samples", "tokens"}
     watch          {}                                    -> {"gradients": [..], "second_derivatives": [..],
                                                              "float64"}
@@ -267,7 +267,7 @@ class WhatIf(Struct, frozen=True, forbid_unknown_fields=True):
     """
 
     name: Literal["replay", "replay_changed", "micro_batch", "narrow_batch", "watch", "loader_alone", "serialise"]
-    outcome: Literal["completed", "failed", "out_of_memory"]
+    outcome: Literal["completed", "failed", "out_of_memory", "left_out"]
     arguments: WhatIfArguments
     result: WhatIfValues
 
@@ -338,6 +338,9 @@ class FitRecord(Struct, frozen=True, forbid_unknown_fields=True):
 
     num_trained: int
     """Elements of the parameters that require a gradient."""
+
+    trained_bytes: int
+    """Their bytes."""
 
 
 class Recording(Struct, frozen=True, forbid_unknown_fields=True):

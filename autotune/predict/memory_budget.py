@@ -35,7 +35,8 @@ def memory_budget(recording: Recording, limit_bytes: int | None) -> MemoryBudget
         parts.append(MemoryPart(CACHE, peak - allocated, "measured", "reserved beyond the peak of what was in use"))
     limit = memory.get("total_bytes") if on_device else limit_bytes
     parts.append(_headroom(limit, peak, on_device, recording.process.get("local_world_size")))
-    return MemoryBudget(tuple(parts), peak, limit, on_device)
+    held = max((used for _, used in recording.window.memory_bytes), default=None) if recording.window else None
+    return MemoryBudget(tuple(parts), peak, limit, on_device, held)
 
 
 def _models(recording: Recording) -> list[Json]:

@@ -21,28 +21,48 @@ from autotune.scan.framework_defaults import DTYPES
 from autotune.scan.launch import Launch
 from autotune.scan.model_size import named_size
 
-OF_THE_NAME = 0.92
-"""Share of the size in its name that a model has at least: Qwen1.5-0.5B has 0.464 billion parameters (config.json)."""
+OF_THE_NAME = 0.85
+"""Share of the size in its name that a model has at least: btlm-3b has 2.65 billion parameters, 0.88 of it."""
 
-OF_EXPERTS = 0.8
-"""The same for 8x22B, whose experts share attention: Mixtral 8x22B has 140.6 billion parameters, 8x7B has 46.7."""
+OF_EXPERTS = 0.7
+"""The same for 8x8B, whose experts share attention: Llama-3-8x8B has 47.5 billion parameters, 0.74 of 64."""
 
 UNTOLD = re.compile(
     r"gptq|awq|aqlm|gguf|bnb|hqq|exl2|mxfp|nf4|fp8|gpt-oss|quant|\bint[48]\b|[248]-?bit|w[48]a\d|tiny|dummy|random|debug"
+    r"|laion|eagle|medusa|tokens|draft|distill|speculator"
 )
 """In a model's name: it is stored in fewer bits, or is not what its name says."""
 
 NOT_BY_SETTINGS = re.compile(
-    rb"requires_grad|get_peft_model|freeze|quantiz|bitsandbytes|load_in_[48]bit|device_map|create_optimizer"
-    rb"|optimizers\s*=|tensor_parallel|parallelize|empty_weights|torchao|(?i:galore)"
+    rb"requires_grad|freeze|quantiz|bitsandbytes|load_in_[48]bit|device_map|create_optimizer"
+    rb"|optimizers\s*=|tensor_parallel|parallelize|empty_weights|torchao|post_accumulate_grad|from_config|num_hidden_layers"
+    rb"|(?i:galore|lomo|peft|lora|adapter|prefix_?tuning|prompt_?tuning)"
 )
 """In a Python file of the run: it may decide itself what is trained, how it is stored, or where it lies."""
 
-SPREADS = ("device_map", "max_memory", "gpu_memory_limit", "tensor_parallel_size", "dp_shard_size", "tp_size")
-"""Keys that spread one copy of the model over devices in ways that are not followed."""
+SPREADS = re.compile(
+    r"(?:^|[._])(?:tp|pp|cp|ep)(?:[._]|$)|parallel(?!ism\.)|megatron|autotp|dp_shard_size|use_(?:mca|ray|kt)$"
+    r"|device_map|max_memory|gpu_memory_limit|overrides"
+)
+"""In a key: it spreads one copy of the model over devices in ways that are not followed, or changes its shape."""
 
-IN_BACKWARD = "optimizer_in_bwd"
-"""torchtune's key for updates in backward, so that the gradients never exist at once."""
+FOLLOWED = re.compile(r"data_parallel|parallel_mode|tokenizers_parallelism")
+"""In a key that SPREADS finds: it copies a model, shards it among all processes, or is not about models."""
+
+SHARDING = ("NO", "MULTI_GPU", "FSDP", "DEEPSPEED")
+"""Values of accelerate's `distributed_type` that are followed."""
+
+ON_CPU = ("use_cpu", "no_cuda", "cpu")
+"""Keys and flags that leave the GPUs alone."""
+
+NO_TRAINING = re.compile(r"(?:^|[^a-z])(?:infer|preprocess|eval|merge|quantize|generate|chat|export|predict)")
+"""In the name of what a command starts."""
+
+IN_BACKWARD = ("optimizer_in_bwd", "early_step_in_backward")
+"""Keys of torchtune and torchtitan for updates in backward, so that the gradients never exist at once."""
+
+UPDATES_IN_BACKWARD = ("lomo", "layerwise")
+"""In the name of an optimizer that does so."""
 
 LESS_THAN_A_MOMENT = ("galore", "apollo", "lomo", "badam", "layerwise", "paged", "offload", "muon")
 """In an optimizer's name: its state is smaller than the weights, or may lie in CPU memory."""
@@ -68,14 +88,15 @@ def facts(
 ) -> Iterator[Fact]:
     """The facts, where the files leave no doubt. `told` are the facts config.* by name, `python` the scripts' contents.
 
-    Without a command only a config that says itself how it is sharded is judged: that of axolotl.
+    Without a command nothing is said: it may shard, and start something else than a training.
     """
     call = next((one for one in calls if _is_of_model(one)), None)
     if call is None or any(map(NOT_BY_SETTINGS.search, python)):
         return
     size = _size(call)
-    is_whole = bool(launches) or call.dialect == "axolotl"
-    if size is None or not is_whole or _is_open(call, calls, launches) or _spreads(calls):
+    if size is None or _is_open(call, calls, launches) or _spreads(calls, launches):
+        return
+    if not _trains_on_gpu(call, calls, launches, python):
         return
     held = _held(call, calls, settings, launches, told)
     if held is None:
@@ -108,9 +129,16 @@ def _is_open(call: ConsumerCall, calls: Sequence[ConsumerCall], launches: Sequen
     """Whether flags, a config of DeepSpeed or the user's own config of accelerate may say more than what was read."""
     if any(one.is_open for one in launches) or any(one.is_open for one in calls if one.dialect == call.dialect):
         return True
-    if any(one.launcher in ("accelerate", "trl") for one in launches) and not _says_sharding(calls):
+    if any(map(_starts_accelerate, launches)) and not _says_sharding(calls):
         return True
     return _gives_deepspeed(calls) and not any(one.dialect == "deepspeed" for one in calls)
+
+
+def _starts_accelerate(launch: Launch) -> bool:
+    """Whether accelerate starts the processes: of trl always, of axolotl unless it is told another launcher."""
+    given = {**launch.own, **launch.flags}.get("launcher")
+    is_told = given is not None and given.known and given.value in ("torchrun", "python")
+    return launch.launcher in ("accelerate", "trl") or (launch.launcher == "axolotl" and not is_told)
 
 
 def _says_sharding(calls: Sequence[ConsumerCall]) -> bool:
@@ -126,9 +154,41 @@ def _gives_deepspeed(calls: Sequence[ConsumerCall]) -> bool:
     return any(_is_on(one.arguments.get(key)) for one in calls for key in keys)
 
 
-def _spreads(calls: Sequence[ConsumerCall]) -> bool:
-    found = [given for call in calls for key in SPREADS if (given := call.arguments.get(key)) is not None]
-    return any(_is_on(given) and str(given.value) != "1" for given in found)
+def _spreads(calls: Sequence[ConsumerCall], launches: Sequence[Launch]) -> bool:
+    """Whether a key, a flag or a variable may lay one copy of the model over several devices, or change its shape."""
+    types = [given for one in calls if (given := one.arguments.get("distributed_type")) is not None]
+    if any(not given.known or str(given.value).upper() not in SHARDING for given in types if given.value is not None):
+        return True
+    found = [one for one in _given(calls, launches) if SPREADS.search(one[0]) and not FOLLOWED.search(one[0])]
+    return any(_is_on(given) and (str(given.value) != "1" or "use_" in key) for key, given in found)
+
+
+def _given(calls: Sequence[ConsumerCall], launches: Sequence[Launch]) -> Iterator[tuple[str, WrittenValue]]:
+    """All that the files and commands give, by key in small letters."""
+    launched = [part for one in launches for part in (one.own, one.flags, one.variables)]
+    for given in (*(one.arguments for one in calls), *launched):
+        yield from ((key.lower(), value) for key, value in given.items())
+
+
+def _trains_on_gpu(
+    call: ConsumerCall, calls: Sequence[ConsumerCall], launches: Sequence[Launch], python: Sequence[bytes]
+) -> bool:
+    """Whether a command surely starts a training, and on a GPU: a Trainer may be asked for an evaluation alone."""
+    started = [str(part) for one in launches for part in (one.script, one.module) if part]
+    given = dict(_given(calls, launches))
+    device, visible = given.get("device"), given.get("cuda_visible_devices")
+    is_hidden = visible is not None and visible.known and str(visible.value or "") in ("", "-1") and visible.value != 0
+    is_elsewhere = device is not None and not str(device.value).startswith("cuda")
+    is_unread = not python and any(one.endswith(".py") for one in started)
+    if not launches or is_unread or any(map(NO_TRAINING.search, started)) or is_hidden or is_elsewhere:
+        return False
+    if any(key in ON_CPU and _is_on(one) for key, one in _given(calls, launches)):
+        return False
+    if "do_train" in given:
+        return given["do_train"].known and _is_on(given["do_train"])
+    if any(_is_on(given.get(key)) for key in ("do_eval", "do_predict")) or any(b"do_train" in one for one in python):
+        return False
+    return call.dialect != "llamafactory"
 
 
 def _is_on(given: WrittenValue | None) -> bool:
@@ -165,9 +225,9 @@ def _held(
     each = FULL if is_wide else SIXTEEN_BIT
     amounts = {f"weights in {'fp32' if is_wide else f'{bits} bits'}": (each if is_wide else bits / 8, 3)}
     if is_full and "optimizer" not in offloaded:
-        if not any(_is_on(one.arguments.get(IN_BACKWARD)) for one in calls):
-            amounts["gradients"] = (each, 2)
         name = _optimizer(call, settings)
+        if name and not _updates_in_backward(name, calls):
+            amounts["gradients"] = (each, 2)
         is_zero = stage > 0 and not _keeps_16_bit(calls)
         if is_zero:
             amounts["DeepSpeed's copy in fp32"] = (FULL if not is_wide else 0.0, 1)
@@ -243,6 +303,11 @@ def _optimizer(call: ConsumerCall, settings: Mapping[str, Setting]) -> str:
         return str(setting.value)
     is_given = any(key in call.arguments for key in ("optim", "optimizer"))
     return "AdamW" if extends(call.dialect, "hf_trainer") and not is_given else ""
+
+
+def _updates_in_backward(name: str, calls: Sequence[ConsumerCall]) -> bool:
+    keys = [given for one in calls for key, given in one.arguments.items() if key.rpartition(".")[2] in IN_BACKWARD]
+    return any(map(_is_on, keys)) or any(word in name.lower() for word in UPDATES_IN_BACKWARD)
 
 
 def _moments(name: str) -> float:

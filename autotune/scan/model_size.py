@@ -27,10 +27,12 @@ class NamedSize(Struct, frozen=True):
 
 
 def named_size(given: WrittenValue) -> NamedSize | None:
-    """What the name `given` says; None where it says nothing, or is not known."""
-    found = SIZE.search(_plain(str(given.value).lower())) if given.known else None
-    if found is None:
+    """What the last part of the path `given` says; None where it says nothing or two sizes, or is not known."""
+    name = str(given.value).lower().rstrip("/").rpartition("/")[2]
+    sizes = list(SIZE.finditer(_plain(name))) if given.known else []
+    if len(sizes) != 1:
         return None
+    found = sizes[0]
     return NamedSize(float(found[2]) * int(found[1] or 1) * UNITS[found[3]], found[1] is not None)
 
 

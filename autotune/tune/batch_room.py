@@ -17,7 +17,7 @@ BATCH_SIZE = "loader.batch_size"
 
 
 class BatchRoom(Struct, frozen=True):
-    """Micro-batches of more than `most` samples are not tried; `why` says how that is known."""
+    """Micro-batches of more than `most` samples are not tried; `why` says what of them is known, and how."""
 
     most: float
     why: str
@@ -26,20 +26,19 @@ class BatchRoom(Struct, frozen=True):
 def batch_room(evidence: Evidence, budget: MemoryBudget | None) -> BatchRoom | None:
     """What the diagnosis says of larger micro-batches; None where it says nothing.
 
-    A measured peak of twice the micro-batch counts before `budget`, whose rest grows in step with the micro-batch. That
-    holds for a device alone: of a process's resident memory nobody knows what grows.
+    A measured peak of twice the micro-batch counts before `budget`. Of its rest that grows in step with the micro-batch
+    which is not held between two steps, as the weights of teachers and averages are. That holds for a device alone: of
+    a process's resident memory nobody knows what grows.
     """
     now = evidence.lookup(TRAIN, BATCH_SIZE)
     if type(now) is not int or now < 1:
         return None
     if evidence.lookup(RUN, "batch_curve.double_ran_out") is True:
-        needed = evidence.lookup(RUN, "batch_curve.double_needs_bytes")
-        said = (
-            f"needs {size(needed)} at least, and the device has less"
-            if isinstance(needed, int)
-            else "ran out of memory"
-        )
-        return BatchRoom(2 * now - 1, f"{2 * now} {said} in the diagnosis")
+        return BatchRoom(2 * now - 1, f"would not fit: {2 * now} ran out of memory in the diagnosis")
+    needed = evidence.lookup(RUN, "batch_curve.double_needs_bytes")
+    if isinstance(needed, int):
+        why = f"would not fit: {2 * now} needs {size(needed)} at least by the diagnosis, and the device has less"
+        return BatchRoom(2 * now - 1, why)
     used, doubled = (evidence.lookup(RUN, name) for name in ("memory.used_share", "batch_curve.double_used_share"))
     if isinstance(used, int | float) and isinstance(doubled, int | float):
         return _by_growth(now, used, doubled - used, "the peaks of this micro-batch and of twice it")
@@ -47,11 +46,13 @@ def batch_room(evidence: Evidence, budget: MemoryBudget | None) -> BatchRoom | N
 
 
 def _by_budget(now: int, budget: MemoryBudget) -> BatchRoom | None:
-    grows, limit = budget.of(parts.ACTIVATIONS), budget.limit_bytes
-    fixed = [budget.of(name) for name in (parts.WEIGHTS, parts.GRADIENTS, parts.OPTIMIZER)]
-    if not budget.on_device or grows is None or not limit or None in fixed:
+    rest, limit, held = budget.of(parts.ACTIVATIONS), budget.limit_bytes, budget.held_bytes
+    weights, gradients, state = (budget.of(name) for name in (parts.WEIGHTS, parts.GRADIENTS, parts.OPTIMIZER))
+    if not budget.on_device or not limit or None in (rest, held, weights, gradients, state):
         return None
-    used = grows + sum(one or 0 for one in fixed)
+    used = (rest or 0) + (weights or 0) + (gradients or 0) + (state or 0)
+    # Gradients may be held or not: where they are, what is counted as growing is too small by them.
+    grows = (rest or 0) - max(0, (held or 0) - (weights or 0) - (state or 0))
     return _by_growth(now, used / limit, grows / limit, "the memory budget of the diagnosis")
 
 
@@ -61,7 +62,7 @@ def _by_growth(now: int, used: float, grows: float, by: str) -> BatchRoom | None
     if grows <= 0:
         return None
     most = max(float(now), now * (1 + (MEMORY_SHARE - used) / grows))
-    return BatchRoom(most, f"more than {MEMORY_SHARE:.0%} of the memory by {by}")
+    return BatchRoom(most, f"would take more than {MEMORY_SHARE:.0%} of the memory by {by}")
 
 
 def within(points: Iterable[Point], room: BatchRoom | None) -> tuple[Point, ...]:
@@ -73,7 +74,7 @@ def left_out(points: Iterable[Point], room: BatchRoom | None) -> Iterator[Skippe
     """The micro-batches that are not tried, and why."""
     sizes = [point[BATCH_SIZE] for point in points if room is not None and _is_beyond(point, room)]
     if sizes and room is not None:
-        yield SkippedSetting(BATCH_SIZE, f"micro-batches of {_listed(sizes)} would not fit: {room.why}")
+        yield SkippedSetting(BATCH_SIZE, f"micro-batches of {_listed(sizes)} {room.why}")
 
 
 def _is_beyond(point: Point, room: BatchRoom) -> bool:

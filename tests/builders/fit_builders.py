@@ -14,16 +14,26 @@ def peak(gradients, rest, casts=0):
 
 
 def step(
-    samples=1, rest=10, update_rest=0, held_back=0, length=128, work=(), num_operators=100, casts=0, micro_batches=1
+    samples=1,
+    rest=10,
+    update_rest=0,
+    held_back=0,
+    length=128,
+    work=(),
+    num_operators=100,
+    casts=0,
+    micro_batches=1,
+    gradients=3,
 ):
-    """A step whose backward peaks with `rest` GiB beside 1 GiB of gradients, its update with `update_rest` GiB."""
-    peaks = {"forward and backward": peak(1, rest, casts), "optimizer": peak(3, update_rest)}
+    """A step whose backward peaks with `rest` GiB beside 1 GiB of gradients, its update with `update_rest` GiB beside
+    `gradients` GiB."""
+    peaks = {"forward and backward": peak(min(1, gradients), rest, casts), "optimizer": peak(gradients, update_rest)}
     reserved = max(one.bytes for one in peaks.values()) + int(held_back * GIB)
     return FitStep(samples, length, micro_batches, peaks, reserved, tuple(work), num_operators, 1.0)
 
 
-def record(*steps, layer=1, outside=1, num_trained=3 * GIB // 4):
+def record(*steps, layer=1, outside=1, num_trained=3 * GIB // 4, trained_bytes=3 * GIB):
     """What was recorded; the largest layer and what is outside of layers have so many GiB, None is unknown. The
     parameters are fp32 unless there are more of them."""
     sizes = [None if size is None else int(size * GIB) for size in (layer, outside)]
-    return FitRecord(steps, (), (), True, *sizes, num_trained)
+    return FitRecord(steps, (), (), True, *sizes, num_trained, trained_bytes)

@@ -410,11 +410,12 @@ def test_whether_twice_the_micro_batch_fits(tried, expected):
     assert tuple(facts.get(f"batch_curve.{name}") for name in names) == expected
 
 
-def test_what_twice_the_micro_batch_needs_where_it_was_not_tried_for_that():
-    tried = what_if("micro_batch", {"factor": 2}, "out_of_memory", needed_bytes=9 * GB)
-    facts = facts_of(script=steps(3), what_ifs=(tried,))
+def test_what_twice_the_micro_batch_needs_where_it_was_left_out_for_that():
+    left_out = what_if("micro_batch", {"factor": 2}, "left_out", needed_bytes=9 * GB)
+    facts = facts_of(script=steps(3), what_ifs=(left_out,))
     assert facts["batch_curve.double_needs_bytes"] == 9 * GB
-    assert facts["batch_curve.double_ran_out"] is True
+    assert (facts["batch_curve.double_left_out"], facts["batch_curve.double_was_tried"]) == (True, False)
+    assert "batch_curve.double_ran_out" not in facts
 
 
 def test_one_of_two_loaders_of_a_step_was_resized_and_not_the_step():
@@ -427,7 +428,11 @@ def test_one_of_two_loaders_of_a_step_was_resized_and_not_the_step():
     given = {"script": script, "batches": batches([(4, 8)] * 2), "what_ifs": (replay, *tried)}
     facts = facts_of(**given, loaders=(loader(0), loader(1)))
     found = {name: value for name, value in facts.items() if name.startswith("batch_curve.")}
-    assert found == {"batch_curve.was_measured": False, "batch_curve.double_was_tried": False}
+    assert found == {
+        "batch_curve.was_measured": False,
+        "batch_curve.double_was_tried": False,
+        "batch_curve.double_left_out": False,
+    }
     assert facts["replay.step_ms"] == 50.0
 
 
@@ -686,7 +691,7 @@ def everything():
     by_lightning = recording(
         frameworks={"lightning": entry("Trainer", "lightning", reload_dataloaders_every_n_epochs=0, profiler="none")}
     )
-    too_large = recording(steps(3), what_ifs=(what_if("micro_batch", {"factor": 2}, "out_of_memory", needed_bytes=GB),))
+    too_large = recording(steps(3), what_ifs=(what_if("micro_batch", {"factor": 2}, "left_out", needed_bytes=GB),))
     others = (workers, died, again, by_lightning, too_large)
     return [
         derive(both, 8.0, 64 * GB),

@@ -213,6 +213,7 @@ def test_what_brought_nothing_says_nothing(tried):
         "replay.high_ms",
         "batch_curve.was_measured",
         "batch_curve.double_was_tried",
+        "batch_curve.double_left_out",
     }
 
 

@@ -50,6 +50,14 @@ def test_one_card_has_all_of_it():
     assert phase_peaks(step(rest=10), record(), None)[FORWARD].num_bytes == 20 * GIB
 
 
+@pytest.mark.parametrize("kind", [Sharding.ZERO_1, Sharding.ZERO_2, Sharding.ZERO_3])
+def test_where_no_gradient_is_live_at_a_peak_the_width_is_that_of_what_is_trained(kind):
+    """Updates in backward: 1.5 Gi numbers in 16 bits, whose state is twice as wide and whose copies are of 6 GiB."""
+    made, updated = step(gradients=0), record(num_trained=3 * GIB // 2)
+    parts = phase_peaks(made, updated, Shards(4, kind))[UPDATE].parts
+    assert (parts["optimizer state"] / GIB, parts[COPIES] / GIB) == (2 * 6 / 4, 6 / 4)
+
+
 def test_deepspeed_keeps_a_16_bit_model_in_fp32_beside():
     """3 GiB of weights and gradients of 1.5 Gi numbers: a copy of 6 GiB, Adam's 6 GiB of state twice as wide."""
     bf16 = record(num_trained=3 * GIB // 2)

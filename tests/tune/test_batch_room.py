@@ -11,13 +11,14 @@ from autotune.tune.space import space
 GIB = 2**30
 
 
-def budget(rest: float | None, *, limit: int = 40, on_device: bool = True) -> MemoryBudget:
-    """16 GiB of weights, gradients and optimizer state, and `rest` GiB of activations, at a micro-batch of 3."""
+def budget(rest: float | None, *, limit: int = 40, on_device: bool = True, held: float | None = 12.0) -> MemoryBudget:
+    """16 GiB of weights, gradients and optimizer state, and `rest` GiB of activations, at a micro-batch of 3. Between
+    two steps `held` GiB are in use, by default weights and state."""
     sizes = {"weights": 4.0, "gradients": 4.0, "optimizer state": 8.0, "activations and the rest": rest}
     parts = tuple(
         MemoryPart(name, None if each is None else int(each * GIB), "measured", "") for name, each in sizes.items()
     )
-    return MemoryBudget(parts, 17 * GIB, limit * GIB, on_device)
+    return MemoryBudget(parts, 17 * GIB, limit * GIB, on_device, None if held is None else int(held * GIB))
 
 
 def searched(facts: dict[str, Value], memory: MemoryBudget | None = None) -> Space:
@@ -60,6 +61,9 @@ def test_micro_batches_fit_in_memory_as_far_as_it_is_known(facts: dict[str, Valu
         (budget(30.0), [1, 2, 3]),  # the run's own stays, whatever the budget says
         (budget(30.0, on_device=False), [1, 2, 3, 4, 6, 12]),  # resident memory does not say what grows
         (budget(None), [1, 2, 3, 4, 6, 12]),
+        (budget(11.6, held=17.0), [1, 2, 3, 4, 6]),  # a teacher of 5 GiB: 21 + 4 x 6.6 = 47.4 GiB of 36
+        (budget(10.0, held=19.0), [1, 2, 3, 4, 6, 12]),  # of 7 GiB: 16 + 7 + 4 x 3 = 35
+        (budget(6.6, held=None), [1, 2, 3, 4, 6, 12]),  # what is held between two steps is not known
     ],
 )
 def test_the_memory_budget_says_it_where_twice_was_not_tried(memory: MemoryBudget, expected: list[int]) -> None:
@@ -73,13 +77,13 @@ def test_a_measured_peak_of_twice_counts_before_the_budget() -> None:
 
 def test_what_is_not_tried_is_said_with_the_reason() -> None:
     assert reasons(searched({}, budget(6.6))) == [
-        "micro-batches of 12 would not fit: more than 90% of the memory by the memory budget of the diagnosis"
+        "micro-batches of 12 would take more than 90% of the memory by the memory budget of the diagnosis"
     ]
     assert reasons(searched({"batch_curve.double_ran_out": True})) == [
         "micro-batches of 6, 12 would not fit: 6 ran out of memory in the diagnosis"
     ]
-    needs: dict[str, Value] = {"batch_curve.double_ran_out": True, "batch_curve.double_needs_bytes": 41 * GIB}
+    needs: dict[str, Value] = {"batch_curve.double_left_out": True, "batch_curve.double_needs_bytes": 41 * GIB}
     assert reasons(searched(needs)) == [
-        "micro-batches of 6, 12 would not fit: 6 needs 41 GiB at least, and the device has less in the diagnosis"
+        "micro-batches of 6, 12 would not fit: 6 needs 41 GiB at least by the diagnosis, and the device has less"
     ]
     assert reasons(searched({})) == []

@@ -222,10 +222,15 @@ class PlannedSteps:
         trained = {id(each): each for module in modules for each in module.parameters() if each.requires_grad}
         found: Row = {"largest_layer_bytes": None, "outside_layers_bytes": None}
         if layers:
-            sizes = [_parameter_bytes(layer) for layer in layers]
-            outside = sum(map(_parameter_bytes, modules)) - sum(sizes)
-            found = {"largest_layer_bytes": max(sizes), "outside_layers_bytes": outside}
-        return {**found, "num_trained": sum(each.numel() for each in trained.values())}
+            found = {
+                "largest_layer_bytes": max(map(_parameter_bytes, layers)),
+                "outside_layers_bytes": _parameter_bytes(*modules) - _parameter_bytes(*layers),
+            }
+        return {
+            **found,
+            "num_trained": sum(each.numel() for each in trained.values()),
+            "trained_bytes": sum(each.numel() * each.element_size() for each in trained.values()),
+        }
 
     def is_overdue(self) -> bool:
         """Fake steps have no limit of their own: the parent ends what takes too long."""
@@ -266,8 +271,10 @@ def _longest(modules: list[Any]) -> list[Any]:
     return max(lists, key=lambda layers: sum(map(_parameter_bytes, layers)), default=[])
 
 
-def _parameter_bytes(module: Any) -> int:
-    return sum(parameter.numel() * parameter.element_size() for parameter in module.parameters())
+def _parameter_bytes(*modules: Any) -> int:
+    """Bytes of all parameters of `modules`; one that several share counts once."""
+    found = {id(parameter): parameter for module in modules for parameter in module.parameters()}
+    return sum(parameter.numel() * parameter.element_size() for parameter in found.values())
 
 
 def _peaks(storages: LiveStorages, kinds: dict[int, str]) -> Row:

@@ -27,6 +27,7 @@ class BatchBuffer:
         self._every = 1
         self._seen = 0
         self._handed: list[Row] = []
+        self._widest: Row = {"tokens": 0, "num_bytes": 0}
 
     def __len__(self) -> int:
         return len(self._batches)
@@ -34,6 +35,9 @@ class BatchBuffer:
     def offer(self, batch: Any, row: Row) -> None:
         """See one more batch; `row` describes it (num_bytes, num_samples, tokens)."""
         self._seen += 1
+        for name, most in self._widest.items():
+            size = row.get(name)
+            self._widest[name] = max(most, size) if size is not None and most is not None else None
         if (self._seen - 1) % self._every or (len(self._batches) + 1) * row["num_bytes"] > MOST_BYTES:
             return
         self._batches.append((shallow(batch), row))
@@ -65,11 +69,11 @@ class BatchBuffer:
         return bool(samples) and all(n is not None and n >= 4 and n % 2 == 0 for n in samples)
 
     def narrowest(self) -> float:
-        """Tokens, else samples, of the smallest batch, as a share of those of the largest; 0 where not known."""
-        for name in ("tokens", "num_samples"):
-            sizes: list[int] = [row[name] for _, row in self._batches if row.get(name)]
-            if sizes and len(sizes) == len(self._batches):
-                return min(sizes) / max(sizes)
+        """Tokens, else bytes, of the smallest kept batch, as a share of those of the largest that was seen; 0 where not
+        known."""
+        for name, most in self._widest.items():
+            if self._batches and most:
+                return float(min(row[name] for _, row in self._batches) / most)
         return 0.0
 
     def next(self, narrow: bool = False) -> Any:

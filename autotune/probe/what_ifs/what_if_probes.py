@@ -264,7 +264,7 @@ class WhatIfProbes:
             needed = memory_room.needed_without_room(self._session, factor, self._kept.narrowest())
             if needed is None:
                 return
-            self._session.what_ifs.append(self._row("out_of_memory", {"needed_bytes": needed}))
+            self._session.what_ifs.append(self._row("left_out", {"needed_bytes": needed}))
             self._phases.popleft()
 
     def _next_phase(self) -> None:

@@ -507,6 +507,9 @@ class MemoryBudget(TypedDict):
     on_device: bool
     """Of a GPU; else of the training process."""
 
+    held_bytes: int | None
+    """The most that was in use between two steps; null where it is not known."""
+
 
 class Payback(TypedDict):
     """Whether the changes that leave training as it is pay."""

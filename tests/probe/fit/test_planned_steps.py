@@ -111,6 +111,7 @@ def test_a_script_that_never_trains_has_not_begun(planned):
         "largest_layer_bytes": None,
         "outside_layers_bytes": None,
         "num_trained": 0,
+        "trained_bytes": 0,
     }
 
 
@@ -133,6 +134,16 @@ def test_an_encoder_and_a_decoder_have_layers_of_their_own(planned):
     assert told["largest_layer_bytes"] == 4 * (4 * 8 + 8 + 8 * 4 + 4)
     assert told["outside_layers_bytes"] == 4 * (10 * 4 + 4 * 3 + 3)
     assert told["num_trained"] == sum(each.numel() for each in model.parameters()) - (4 * 3 + 3)
+    assert told["trained_bytes"] == 4 * told["num_trained"]
+
+
+def test_layers_that_share_weights_count_them_once(planned):
+    session = planned()
+    model = Coded()
+    for layer in model.encoder:
+        layer.weight = model.encoder[0].weight
+    session.models[:] = [{"object": lambda: model}]
+    assert session.plan.row()["outside_layers_bytes"] == 4 * (10 * 4 + 4 * 3 + 3)
 
 
 @pytest.mark.parametrize(("asked", "others"), [("float16", "bfloat16"), ("bfloat16", "float16")])

@@ -57,6 +57,22 @@ def test_one_unknown_size_makes_the_mean_unknown():
     assert kept.means() == {"samples": 2.0, "tokens": None}
 
 
+def test_the_narrowest_kept_batch_is_compared_with_the_widest_that_was_seen():
+    kept = BatchBuffer()
+    assert kept.narrowest() == 0.0
+    kept.offer(torch.ones(1), row(40))
+    kept.offer(torch.ones(1), row(80))
+    kept.offer(torch.ones(1), row(160, num_bytes=1 << 40))  # too large to keep
+    assert (len(kept), kept.narrowest()) == (2, 0.25)
+
+
+def test_without_tokens_the_bytes_of_the_batches_are_compared():
+    kept = BatchBuffer()
+    kept.offer(torch.ones(1), {"num_bytes": 10, "num_samples": 2})
+    kept.offer(torch.ones(1), row(7, num_bytes=20))
+    assert kept.narrowest() == 0.5
+
+
 def test_a_batch_that_is_changed_by_the_script_is_kept_as_it_was():
     kept = BatchBuffer()
     batch = {"x": torch.tensor([1]), "labels": torch.tensor([2])}

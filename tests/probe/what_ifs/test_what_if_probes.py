@@ -439,6 +439,30 @@ def test_a_micro_batch_that_surely_does_not_fit(factor, narrowest, room, needed,
     assert needed_without_room(session, factor, narrowest) == needed
 
 
+@pytest.mark.parametrize(
+    ("events", "needed"),
+    [
+        ([("forward", 5, 6, 0, 3)], 16_976),
+        ([("forward", 5, 6, 0, 3), ("forward", 7, 8, 1, 0)], 16_976),  # a teacher
+        ([("forward", 5, 6, 0, 3), ("forward", 7, 8, 0, 0)], None),
+        ([("evaluation", 5, 6, -1, 0)], None),
+        ([("checkpoint", 5, 6, -1, 0)], None),
+        ([("checkpoint", 1, 2, -1, 0)], 16_976),  # before the window
+        ([("evaluation", 101, 102, -1, 0)], 16_976),  # of another what-if
+    ],
+)
+def test_a_peak_that_an_evaluation_or_a_save_may_have_made_says_nothing(events, needed, run, monkeypatch):
+    from autotune.probe.what_ifs.memory_room import needed_without_room
+
+    session = run(Model())
+    session.models[:] = [{"object": lambda: kept}]
+    kept = torch.nn.Linear(2, 1)  # 12 bytes
+    session.memory_row["peak_allocated_bytes"] = on_a_card(monkeypatch, type(session), peak=9_012, room=16_975)
+    monkeypatch.setattr(session.window, "span", lambda: (4, 100))
+    session.recorder.events = events
+    assert needed_without_room(session, 2, 1.0) == needed
+
+
 def test_it_is_noted_and_the_other_what_ifs_go_on(run, monkeypatch):
     def too_large(session, factor, narrowest):
         assert narrowest == 1.0
@@ -451,7 +475,7 @@ def test_it_is_noted_and_the_other_what_ifs_go_on(run, monkeypatch):
     assert {(one["arguments"]["factor"], one["outcome"]) for one in tried} == {
         (0.5, "completed"),
         (1, "completed"),
-        (2, "out_of_memory"),
+        (2, "left_out"),
     }
     assert [one["result"] for one in tried if one["arguments"]["factor"] == 2] == [{"needed_bytes": 41}] * ROUNDS
     assert max(model.sizes) == 4
