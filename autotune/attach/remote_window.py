@@ -92,7 +92,7 @@ def measure(target: Target, limit_s: float = LIMIT_S) -> tuple[AttachedWindow | 
     found = _window(asked.folder)
     if found is None:
         return None, Tier("window", "refused", f"it left no window in {asked.folder}", NEXT_START)
-    return found, Tier("window", "used", f"{found.window.steps} steps; its hooks are off again")
+    return found, Tier("window", "used", f"{found.window.steps} steps; its hooks are off")
 
 
 def _why_not(target: Target) -> tuple[str, str]:

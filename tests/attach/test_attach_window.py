@@ -31,7 +31,8 @@ SCRIPT = textwrap.dedent(
     from torch.optim import optimizer as module
     from torch.utils.data import DataLoader
 
-    begin, steps, folder = sys.argv[1], int(sys.argv[2]), sys.argv[3]
+    begin, steps, folder, pause_s = sys.argv[1], int(sys.argv[2]), sys.argv[3], float(sys.argv[4])
+    in_step = sys.argv[5] == "in_step"
 
     def state():
         hooks = module._global_optimizer_post_hooks, module._global_optimizer_pre_hooks
@@ -44,16 +45,19 @@ SCRIPT = textwrap.dedent(
     optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
     loader, losses, made, before = DataLoader(torch.randn(4 * steps, 8), batch_size=4), [], 0, state()
     for batch in loader:
-        time.sleep(0.01)
         loss = model(batch).square().mean()
         loss.backward()
-        optimizer.step()
+        if in_step:
+            optimizer.step(lambda: time.sleep(pause_s if made >= 5 else 0.0))
+        else:
+            time.sleep(pause_s)
+            optimizer.step()
         optimizer.zero_grad()
         losses.append(loss.item())
         made += 1
         if made == 5 and begin != "-":
             exec(compile(open(begin).read(), begin, "exec"), {})
-        if made > 20 and os.path.exists(folder + "/over"):
+        if made > 6 and os.path.exists(folder + "/over"):
             break
     time.sleep(0.1)
     print(state() == before, made, ["%.9f" % each for each in losses[:30]])
@@ -73,8 +77,8 @@ def trained(tmp_path, monkeypatch):
     (tmp_path / "train.py").write_text(SCRIPT)
     started = []
 
-    def run(begin, folder, steps=2000):
-        words = [sys.executable, "train.py", begin, str(steps), str(folder)]
+    def run(begin, folder, steps=2000, pause_s=0.01, where=""):
+        words = [sys.executable, "train.py", begin, str(steps), str(folder), str(pause_s), where]
         environ = {**os.environ, "OMP_NUM_THREADS": "1"}
         pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
         started.append(subprocess.Popen(words, cwd=tmp_path, text=True, env=environ, **pipes))
@@ -120,14 +124,55 @@ def test_a_window_is_measured_and_everything_is_off_again(trained, tmp_path):
 
 @pytest.mark.train
 def test_steps_that_are_too_few_until_the_time_is_up_make_no_window_and_leave_nothing(trained, tmp_path):
-    where = asked(tmp_path / ".autotune" / "watch" / "attach-x", limit_s=0.001)
-    child = trained(str(begun(where)), where.folder)
+    where = asked(tmp_path / ".autotune" / "watch" / "attach-x", limit_s=0.7)
+    child = trained(str(begun(where)), where.folder, pause_s=0.5)
     said = remote_window._answer(where, OURS)
     (where.folder / "over").touch()
     out, err = child.communicate(timeout=200)
-    assert "steps in 0 s" in said or "made a step in 0 s" in said
+    assert "steps in 1 s are too few" in said or "made a step in 1 s" in said
     assert (err, child.returncode) == ("", 0)
     assert out.startswith("True ")
+
+
+@pytest.mark.train
+def test_a_training_that_is_always_in_its_optimizers_step_is_refused_within_the_limit(trained, tmp_path):
+    """As with step(closure): no hook can be added there."""
+    where = asked(tmp_path / ".autotune" / "watch" / "attach-x", limit_s=0.5)
+    child = trained(str(begun(where)), where.folder, pause_s=8.0, where="in_step", steps=7)
+    began = time.monotonic()
+    while not (where.folder / remote_window.ANSWER).exists() and time.monotonic() - began < 200:
+        time.sleep(0.05)
+    began = time.monotonic()
+    said = remote_window._answer(where, OURS)
+    assert time.monotonic() - began < 0.5 + 5.0 + 5.0
+    assert said == "its optimizer was in a step for 0 s: no hook can be added in one"
+    (where.folder / "over").touch()
+    out, err = child.communicate(timeout=200)
+    assert (err, child.returncode) == ("", 0)
+    assert out.startswith("True ")
+
+
+def test_the_probe_is_loaded_without_a_file_written_beside_it(tmp_path):
+    package = tmp_path / "probe"
+    package.mkdir()
+    (package / "__init__.py").write_text(
+        "def import_window():\n    from . import other\n\ndef measure_window(asked):\n    asked.append(1)\n"
+    )
+    (package / "other.py").touch()
+    names = {"__name__": "_autotune_load"}
+    exec(Path(remote_window.PROBE / "load.py").read_text(), names)
+    names["_NAME"] = "_a_probe_of_this_test"
+    asked_for, before = [], sys.dont_write_bytecode
+    sys.dont_write_bytecode = False
+    try:
+        names["attach"](str(package), asked_for)
+        assert sys.dont_write_bytecode is False
+    finally:
+        sys.dont_write_bytecode = before
+        sys.modules.pop(names["_NAME"], None)
+        sys.modules.pop(f"{names['_NAME']}.other", None)
+    assert asked_for == [1]
+    assert not list(package.rglob("*.pyc"))
 
 
 @pytest.mark.train
