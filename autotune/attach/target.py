@@ -20,6 +20,8 @@ MOST_NAMED = 8
 NEXT_START = "At its next start, AUTOTUNE_WATCH=1 in front of the command watches the whole run."
 
 
+ENDED = "the process ended meanwhile"
+
 Below = list[tuple[ProcessReading, ProcessAbout | None]]
 """The descendants, each with what it is."""
 

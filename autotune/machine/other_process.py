@@ -18,6 +18,7 @@ from autotune.machine import proc_files
 from autotune.machine.limits import cpu_list
 
 _PYTHON = re.compile(r"(python|pypy)[\d.]*t?")
+_CPYTHON = re.compile(r"python(3(\.\d+)?)?[dt]*")
 _VERSIONED = re.compile(r"python(3)\.(\d{1,2})(?![\d.])")
 _MOST_ARGUMENTS = 65_536
 
@@ -226,6 +227,11 @@ def readers_of(pipe: str, near: int, root: Path = Path("/")) -> tuple[str, ...]:
     above = parents.get(near, 0)
     beside = [one for one, parent in parents.items() if parent in (above, parents.get(above, 0)) and parent > 1]
     return tuple(file for one in beside if one != near for file in _written_from(root / "proc" / str(one), pipe))
+
+
+def is_interpreter(exe: str | None) -> bool:
+    """Whether the program of a process is CPython's own: an application with Python in it would start once more."""
+    return exe is not None and _CPYTHON.fullmatch(Path(exe).name) is not None
 
 
 def can_be_traced(pid: int, root: Path = Path("/")) -> bool:

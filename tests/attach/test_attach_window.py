@@ -56,7 +56,9 @@ SCRIPT = textwrap.dedent(
         losses.append(loss.item())
         made += 1
         if made == 5 and begin != "-":
-            exec(compile(open(begin).read(), begin, "exec"), {})
+            began = open("/proc/self/stat").read().rpartition(")")[2].split()[19]  # of this process, not of the tests'
+            text = open(begin).read().replace("-1.5)", began + ")")
+            exec(compile(text, begin, "exec"), {})
         if made > 6 and os.path.exists(folder + "/over"):
             break
     time.sleep(0.1)
@@ -100,7 +102,11 @@ def asked(folder, limit_s=60.0):
 
 def begun(where):
     """The file that a process is to run for a window."""
-    return remote_window._begin_file(Target(replace(ABOUT, uid=os.geteuid(), pid=os.getpid()), (), ()), where)
+    return remote_window._begin_file(a_target(start_ticks=-1.5), where)
+
+
+def a_target(**changes):
+    return Target(replace(ABOUT, **{"uid": os.geteuid(), "pid": os.getpid()} | changes), (), ())
 
 
 @pytest.mark.train
@@ -199,12 +205,38 @@ def test_a_process_that_ends_meanwhile_is_not_waited_for(tmp_path):
     assert remote_window._answer(asked(tmp_path), gone) == "the process ended meanwhile"
 
 
-def test_a_file_that_is_read_too_late_does_nothing(tmp_path, monkeypatch):
-    monkeypatch.setattr(remote_window, "REACH_S", -1.0)
-    file = begun(asked(tmp_path / "x"))
+@pytest.mark.parametrize(("reach_s", "later"), [(-1.0, 0), (20.0, 1)], ids=["too late", "another process"])
+def test_a_file_that_is_read_too_late_or_by_another_process_does_nothing(tmp_path, monkeypatch, reach_s, later):
+    monkeypatch.setattr(remote_window, "REACH_S", reach_s)
+    started = []
+    monkeypatch.setattr("_thread.start_new_thread", lambda *given: started.append(given))
+    file = remote_window._begin_file(a_target(start_ticks=OURS.about.start_ticks + later), asked(tmp_path / "x"))
     exec(compile(file.read_text(), str(file), "exec"), {})
-    time.sleep(0.1)
-    assert not (tmp_path / "x").exists()
+    assert started == []
+
+
+def test_it_is_begun_in_the_process_that_is_meant(tmp_path, monkeypatch):
+    started = []
+    monkeypatch.setattr("_thread.start_new_thread", lambda *given: started.append(given))
+    file = remote_window._begin_file(a_target(start_ticks=OURS.about.start_ticks), asked(tmp_path / "x"))
+    exec(compile(file.read_text(), str(file), "exec"), {})
+    assert len(started) == 1
+
+
+def test_a_project_that_others_may_write_gets_a_folder_elsewhere(tmp_path):
+    root = tmp_path / "project"
+    root.mkdir(mode=0o755)
+    (root / "pyproject.toml").touch()
+    one = a_target(cwd=str(root))
+    assert remote_window._folder(one).parent == root / ".autotune" / "watch"
+    (root / ".autotune").mkdir(mode=0o755)
+    (root / ".autotune" / "watch").symlink_to(tmp_path)
+    assert not remote_window._folder(one).is_relative_to(tmp_path / "project")
+    (root / ".autotune" / "watch").unlink()
+    (root / ".autotune").chmod(0o777)
+    elsewhere = remote_window._folder(one)
+    assert not elsewhere.is_relative_to(root)
+    assert elsewhere.parent.stat().st_mode & 0o777 == 0o700
 
 
 @pytest.mark.parametrize(
@@ -241,6 +273,7 @@ NEW = replace(ABOUT, python=(3, 14), uid=os.geteuid(), pid=os.getpid(), exe=sys.
         ({"tracer": 5}, "process 5 traces it already", "debugger"),
         ({"same_files": False}, "sees other files than autotune", "Run autotune in it"),
         ({"exe": "/usr/bin/python3.14 (deleted)"}, "its program is no longer there", "AUTOTUNE_WATCH=1"),
+        ({"exe": "/bin/sh"}, "its program, sh, is no interpreter of Python", "AUTOTUNE_WATCH=1"),
     ],
 )
 def test_what_cannot_be_asked_is_refused_with_the_way_round(changes, said, to_do):
@@ -255,7 +288,8 @@ def test_a_python_that_refuses_is_quoted_and_leaves_no_file(tmp_path):
     """This one is too old to know sys.remote_exec; its process is said to be of a newer one."""
     if hasattr(sys, "remote_exec"):
         pytest.skip("it knows it")
-    about = replace(NEW, pid=os.getppid(), cwd=str(tmp_path))
+    parent = other_process.about(os.getppid())
+    about = replace(NEW, pid=parent.pid, start_ticks=parent.start_ticks, cwd=str(tmp_path))
     found, tier = remote_window.measure(Target(about, (), ()))
     assert found is None
     assert list(Path(tempfile.gettempdir()).iterdir()) == []

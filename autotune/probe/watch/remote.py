@@ -81,8 +81,8 @@ class WindowWatch(Watch):
         super()._in_child()
 
     def stop(self, error: BaseException | None = None) -> None:
-        """Take everything off; from a thread of ours. The training thread may be at the end of a step: what it has begun
-        to put on there is waited for."""
+        """Take everything off; from a thread of ours. The training thread may be at the end of a step: what it has
+        begun to put on there is waited for."""
         with self.clock.edge:
             self.settings.least_steps = FEWEST
             self.finish(error)
@@ -113,6 +113,8 @@ def measure(asked: dict[str, Any]) -> None:
     cannot be written."""
     folder = asked["folder"]
     folders.make(folder)
+    if not folders.is_only_ours(folder):
+        raise PermissionError(f"others may write {folder}")
     answer(folder, "begun")
     try:
         said = _measured(asked)
@@ -185,6 +187,7 @@ def answer(folder: str, state: str, why: str = "") -> None:
     """What autotune waits for: "begun", "done", "refused" or "failed". Raises OSError where it cannot be written."""
     row: Row = {"state": state, "why": why, "pid": os.getpid()}
     part = os.path.join(folder, f"{ANSWER}~")
-    with open(part, "w", encoding="utf-8") as file:
+    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_NOFOLLOW", 0)
+    with open(os.open(part, flags, 0o644), "w", encoding="utf-8") as file:
         json.dump(row, file)
     os.replace(part, os.path.join(folder, ANSWER))
