@@ -126,14 +126,15 @@ def _why_not(target: Target) -> tuple[str, str]:
         return why, to_do
     if not about.same_files:
         return "it is in a container and sees other files than autotune", f"Run autotune in it. {NEXT_START}"
-    if about.exe is None or not os.access(about.exe, os.X_OK):
+    return _why_not_with(about.exe)
+
+
+def _why_not_with(exe: str | None) -> tuple[str, str]:
+    """The same of the program that would be started to ask it."""
+    if exe is None or not os.access(exe, os.X_OK):
         return "its program is no longer there to be asked with", NEXT_START
-    if not other_process.is_interpreter(about.exe):
-        name = Path(about.exe).name
-        return (
-            f"its program, {name}, is no interpreter of Python: to be asked with it would start once more",
-            NEXT_START,
-        )
+    if not other_process.is_interpreter(exe):
+        return f"its program, {Path(exe).name}, is no interpreter of Python: to ask it would start it again", NEXT_START
     return "", ""
 
 

@@ -92,7 +92,7 @@ def test_a_folder_of_the_project_is_not_taken_for_pythons_own_sampler(monkeypatc
     monkeypatch.setattr(stacks.shutil, "which", lambda *given, **named: None)
     about = replace(ABOUT, python=(3, 15), uid=os.geteuid(), exe=os.path.realpath(sys.executable))
     _, words = stacks._program(Target(about, (), ()))
-    with pytest.raises(ValueError, match="No module named|module named") as raised:
+    with pytest.raises(ValueError, match="No module named") as raised:
         stacks._by_python(words, Target(about, (), ()), 1)
     assert "of the project" not in str(raised.value)
     for changes in ({"same_files": False}, {"exe": "/bin/sh"}, {"uid": os.geteuid() + 1}):

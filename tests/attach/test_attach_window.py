@@ -101,7 +101,7 @@ def asked(folder, limit_s=60.0):
 
 
 def begun(where):
-    """The file that a process is to run for a window."""
+    """The file that a process is to run for a window; it puts in when it has begun itself."""
     return remote_window._begin_file(a_target(start_ticks=-1.5), where)
 
 
