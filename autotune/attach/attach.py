@@ -65,7 +65,7 @@ def attach(options: AttachOptions) -> Attached:
         why_no_gpu=samples.why_no_gpu,
         progress=facts.progress,
         why_no_progress="" if facts.progress is not None else samples.why_no_progress,
-        restart=restart.restart(facts, bound, window),
+        restart=restart.restart(facts, bound),
         stacks=sampled,
         window=window,
         others=found.others,

@@ -48,6 +48,12 @@ class Facts(Struct, frozen=True):
     state: str
     """Of the process at the last look: R, S, D, T ..."""
 
+    has_cuda: bool | None
+    """Whether it has loaded CUDA; None where it hides that."""
+
+    cores: int | None
+    """Physical cores that it may use, None where the kernel does not tell."""
+
 
 def facts(target: Target, samples: Samples, pasted: ProgressLine | None = None) -> Facts:
     """`pasted` is the progress line that the user gave, which counts where no file has one."""
@@ -67,6 +73,8 @@ def facts(target: Target, samples: Samples, pasted: ProgressLine | None = None) 
         gpus=tuple(map(_gpu, samples.gpus)),
         progress=_progress(moments, pasted),
         state=moments[-1].tree[0].state,
+        has_cuda=target.about.has_cuda,
+        cores=samples.cores,
     )
 
 
@@ -195,17 +203,22 @@ def _progress(moments: Sequence[Moment], pasted: ProgressLine | None) -> Attache
     last = readings[-1][1]
     steps = [(at, one.line.step or 0) for at, one in readings if one.line.total == last.line.total]
     moved = [(at, step) for (_, before), (at, step) in pairwise(steps) if step > before]
-    if len(moved) < 2 or any(step < before for (_, before), (_, step) in pairwise(steps)):
-        return _own_rate(last.source, last.line)
+    begins_again = any(step < before for (_, before), (_, step) in pairwise(steps))
+    if len(moved) < 2 or begins_again:
+        return _own_rate(last.source, last.line, is_of_epoch=begins_again)
     (begin, first), (end, now) = moved[0], moved[-1]
     return _at(last.source, last.line, (end - begin) / (now - first), is_own_rate=False)
 
 
-def _own_rate(source: str, line: ProgressLine) -> AttachedProgress:
-    return _at(source, line, line.step_s if line.adds_up else None, is_own_rate=True)
+def _own_rate(source: str, line: ProgressLine, *, is_of_epoch: bool = False) -> AttachedProgress:
+    return _at(source, line, line.step_s if line.adds_up else None, is_own_rate=True, is_of_epoch=is_of_epoch)
 
 
-def _at(source: str, line: ProgressLine, step_s: float | None, *, is_own_rate: bool) -> AttachedProgress:
-    step = line.step or 0
-    left_s = None if line.total is None or step_s is None else (line.total - step) * step_s
-    return AttachedProgress(source, step, line.total, step_s, is_own_rate, left_s)
+def _at(
+    source: str, line: ProgressLine, step_s: float | None, *, is_own_rate: bool, is_of_epoch: bool = False
+) -> AttachedProgress:
+    """A bar with an epoch before it may count that epoch's batches, as predict/job_position.py takes it, and one that
+    begins again does: of how many epochs nothing tells."""
+    step, is_of_epoch = line.step or 0, is_of_epoch or line.epoch is not None
+    left_s = None if line.total is None or step_s is None or is_of_epoch else (line.total - step) * step_s
+    return AttachedProgress(source, step, line.total, step_s, is_own_rate, left_s, is_of_epoch)

@@ -45,6 +45,7 @@ def samples(*moments, **changes):
     fields = {
         "quota": None,
         "host_cpus": 8,
+        "cores": 4,
         "throttled_share": None,
         "oom_kills": None,
         "memory_limit_bytes": None,
@@ -96,10 +97,12 @@ def test_a_worker_that_began_meanwhile_counts_and_what_is_hidden_stays_unknown()
     assert found.storage.read_bytes_per_s is None
 
 
-def progressed(*steps, total=100, step_s=9.0):
+def progressed(*steps, total=100, step_s=9.0, epoch=None):
     """The progress after looks of a second each."""
     rows = [
-        Moment(float(at), (process(thread(0.0)),), None, ProgressReading("a.log", ProgressLine(step, total, step_s)))
+        Moment(
+            float(at), (process(thread(0.0)),), None, ProgressReading("a.log", ProgressLine(step, total, step_s, epoch))
+        )
         for at, step in enumerate(steps)
     ]
     return facts(target(), samples(*rows)).progress
@@ -115,6 +118,13 @@ def test_the_rate_is_that_between_the_moments_at_which_the_line_moved():
 def test_a_line_that_does_not_move_twice_or_begins_again_has_its_own_rate(steps):
     found = progressed(*steps)
     assert (found.step, found.step_s, found.is_own_rate) == (steps[-1], 9.0, True)
+
+
+def test_what_is_left_is_not_known_where_the_bar_may_be_of_one_epoch():
+    assert progressed(10, 10, 12, 12, 14, 14, epoch=2).left_s is None
+    assert progressed(10, 10, 12, 12, 14, 14, epoch=2).is_of_epoch
+    again = progressed(90, 95, 1, 6)
+    assert (again.left_s, again.is_of_epoch) == (None, True)
 
 
 def test_a_pasted_line_counts_where_no_file_has_one():
