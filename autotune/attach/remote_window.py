@@ -102,7 +102,8 @@ def measure(target: Target, limit_s: float = LIMIT_S) -> tuple[AttachedWindow | 
     found = _window(asked.folder)
     if found is None:
         return None, Tier("window", "refused", f"it left no window in {asked.folder}", NEXT_START)
-    return found, Tier("window", "used", f"{found.window.steps} steps; its hooks are off")
+    few = ", which are few: they take long" if found.window.steps < LEAST_STEPS else ""
+    return found, Tier("window", "used", f"{found.window.steps} steps{few}; its hooks are off")
 
 
 def _why_not(target: Target) -> tuple[str, str]:

@@ -322,15 +322,17 @@ def _of_window(window: AttachedWindow, facts: Facts) -> AttachVerdict:
         part = "compute" if phase in _OF_TORCH else phase
         parts[part] = parts.get(part, 0.0) + ms
     largest = max(parts, key=lambda part: parts[part])
-    part = parts[largest] / measured.step_ms
-    share = percent(part)
+    of_step = parts[largest] / measured.step_ms
+    share = percent(of_step)
     place = f", mostly in {measured.places[largest]}" if largest in measured.places else ""
-    if part < LARGEST:
+    if of_step < LARGEST:
         rows = sorted(parts, key=lambda one: -parts[one])[:3]
         named = ", ".join(f"{PHASES.get(one, one)} {percent(parts[one] / measured.step_ms)}" for one in rows)
         return _made("cannot_tell", f"No part of a step is most of it: {named}.", seen)
     if largest == "data_wait":
-        return _made("input_bound", f"Input-bound: {share} of each step is spent waiting for data{place}.", seen, part)
+        return _made(
+            "input_bound", f"Input-bound: {share} of each step is spent waiting for data{place}.", seen, of_step
+        )
     if largest == "compute":
         text = f"Compute-bound: {share} of each step is forward, backward and optimizer."
         return _made("compute_bound", text, seen)

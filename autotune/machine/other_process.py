@@ -61,16 +61,16 @@ class ProcessReading(Struct, frozen=True):
     swap_bytes: int | None
     read_bytes: int | None
     write_bytes: int | None
+    cpu_s: float
+    """Of all its threads, also of those that ended."""
+
+    reaped_cpu_s: float
+    """Of its children that ended, and of theirs."""
 
     @property
     def main(self) -> ThreadReading | None:
         """The main thread, None where it is gone."""
         return next((thread for thread in self.threads if thread.tid == self.pid), None)
-
-    @property
-    def cpu_s(self) -> float:
-        """CPU seconds of the threads that are there now."""
-        return sum(thread.cpu_s for thread in self.threads)
 
 
 class ProcessAbout(Struct, frozen=True):
@@ -126,6 +126,8 @@ def read(pid: int, root: Path = Path("/")) -> ProcessReading | None:
         swap_bytes=_kilobytes(status.get("VmSwap")),
         read_bytes=counters.get("read_bytes"),
         write_bytes=counters.get("write_bytes"),
+        cpu_s=(int(fields[12]) + int(fields[13])) / _TICKS,
+        reaped_cpu_s=(int(fields[14]) + int(fields[15])) / _TICKS,
     )
 
 

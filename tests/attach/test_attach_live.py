@@ -65,7 +65,7 @@ def test_a_training_whose_loader_starves_it(training):
 def test_a_healthy_training_on_all_its_cpus(training):
     count = len(os.sched_getaffinity(0))
     found = look(training("--bound", "model", "--threads", count).pid, 3.0)
-    assert found.verdict.kind in {"cpu_busy", "one_thread", "cannot_tell"} | SHORT
+    assert found.verdict.kind in {"cpu_busy"} | SHORT or found.cpus.own < 0.8 * found.cpus.allowed, found
     assert found.workers == ()
 
 
