@@ -49,6 +49,7 @@ def attach(options: AttachOptions) -> Attached:
     sampled, of_stacks = _stacks(found, options)
     window, of_window = _window(found, options)
     bound = verdict.verdict(facts, sampled, window)
+    ended = target.has_ended(found)
     return Attached(
         process=process,
         seconds=samples.seconds,
@@ -65,11 +66,11 @@ def attach(options: AttachOptions) -> Attached:
         why_no_gpu=samples.why_no_gpu,
         progress=facts.progress,
         why_no_progress="" if facts.progress is not None else samples.why_no_progress,
-        restart=restart.restart(facts, bound),
+        restart=restart.OF_ENDED if ended else restart.restart(facts, bound),
         stacks=sampled,
         window=window,
         others=found.others,
-        notes=tuple(_notes(found, bound)),
+        notes=tuple(_notes(found, bound, ended=ended)),
     )
 
 
@@ -105,9 +106,9 @@ def _counters(found: Target, facts: Facts) -> Tier:
     return Tier("counters", "used", f"{', '.join(seen)}{kept}", to_do)
 
 
-def _notes(found: Target, bound: AttachVerdict) -> list[str]:
+def _notes(found: Target, bound: AttachVerdict, *, ended: bool) -> list[str]:
     about = found.about
-    notes = ["it has ended meanwhile: what is said is of the time before"] if target.has_ended(found) else []
+    notes = ["it has ended meanwhile: what is said is of the time before"] if ended else []
     started = next((other for other in found.others if other.what == "child"), None)
     if bound.kind == "idle" and started is not None:
         notes.append(f"it may only have started process {started.pid}: look at that one")

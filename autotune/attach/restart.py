@@ -6,6 +6,9 @@ from autotune.attach.facts import Facts
 from autotune.model.attached import AttachedRestart, AttachVerdict, RestartAnswer
 from autotune.predict.restart_or_finish import least_s
 
+OF_ENDED = AttachedRestart("cannot_tell", None, None, None, None, ("how it ended",))
+"""Of a process that ended while it was looked at: nothing is left that a repair could shorten."""
+
 
 def restart(facts: Facts, verdict: AttachVerdict) -> AttachedRestart:
     """The answer, and what it lacks: start-up and the last save are known to nobody outside of the process."""

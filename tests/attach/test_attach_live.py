@@ -163,7 +163,7 @@ def test_one_that_ends_during_the_look_is_said_to_have_ended(start, script):
     found = look(short.pid, 30.0)
     assert found.notes[0] == "it has ended meanwhile: what is said is of the time before"
     assert [tier.said for tier in found.tiers[1:]] == ["the process ended meanwhile"] * 2
-    assert found.restart.answer == "cannot_tell"
+    assert (found.restart.answer, found.restart.missing) == ("cannot_tell", ("how it ended",))
 
 
 def test_a_thread_is_no_process(start, script):
