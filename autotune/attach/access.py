@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from autotune.attach.target import NEXT_START, Target
+from autotune.attach.target import ENDED, NEXT_START, Target
 from autotune.machine import other_process
 
 _YAMA = {
@@ -24,7 +24,10 @@ def why_not(target: Target, root: Path = Path("/")) -> tuple[str, str]:
     """("", "") where we may; else why we may not, and what to do."""
     if target.about.tracer:
         return f"process {target.about.tracer} traces it already", "Let the debugger go."
-    if other_process.can_be_traced(target.pid, root):
+    can_be_traced = other_process.can_be_traced(target.pid, root)
+    if can_be_traced is None:
+        return ENDED, ""
+    if can_be_traced:
         return "", ""
     sudo = f"Run {_ROOT.format(pid=target.pid)}"
     if not target.is_own and os.geteuid() != 0:

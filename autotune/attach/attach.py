@@ -18,7 +18,7 @@ from autotune.attach import remote_window, restart, sampling, stacks, target, ve
 from autotune.attach.facts import Facts
 from autotune.attach.target import Target
 from autotune.errors import UsageError
-from autotune.model.attached import Attached, AttachVerdict, Tier, TierName
+from autotune.model.attached import Attached, AttachedWindow, AttachVerdict, Stacks, Tier, TierName
 from autotune.model.outlook import ProgressLine
 
 SECONDS = 15.0
@@ -46,9 +46,10 @@ def attach(options: AttachOptions) -> Attached:
     process = target.described(found)
     samples = sampling.sample(found, options.seconds)
     facts = counted.facts(found, samples, options.at)
-    sampled, of_stacks = stacks.take(found, options.seconds) if options.tier >= 2 else (None, _not_asked("stacks"))
-    window, of_window = remote_window.measure(found) if options.tier >= 3 else (None, _not_asked("window"))
+    sampled, of_stacks = _stacks(found, options)
+    window, of_window = _window(found, options)
     bound = verdict.verdict(facts, sampled, window)
+    ended = target.has_ended(found)
     return Attached(
         process=process,
         seconds=samples.seconds,
@@ -65,12 +66,28 @@ def attach(options: AttachOptions) -> Attached:
         why_no_gpu=samples.why_no_gpu,
         progress=facts.progress,
         why_no_progress="" if facts.progress is not None else samples.why_no_progress,
-        restart=restart.restart(facts, bound, window),
+        restart=restart.OF_ENDED if ended else restart.restart(facts, bound),
         stacks=sampled,
         window=window,
         others=found.others,
-        notes=tuple(_notes(found, bound)),
+        notes=tuple(_notes(found, bound, ended=ended)),
     )
+
+
+def _stacks(found: Target, options: AttachOptions) -> tuple[Stacks | None, Tier]:
+    if options.tier < 2:
+        return None, _not_asked("stacks")
+    if target.has_ended(found):
+        return None, Tier("stacks", "refused", target.ENDED)
+    return stacks.take(found, options.seconds)
+
+
+def _window(found: Target, options: AttachOptions) -> tuple[AttachedWindow | None, Tier]:
+    if options.tier < ALL_TIERS:
+        return None, _not_asked("window")
+    if target.has_ended(found):
+        return None, Tier("window", "refused", target.ENDED)
+    return remote_window.measure(found)
 
 
 def _not_asked(tier: TierName) -> Tier:
@@ -89,9 +106,9 @@ def _counters(found: Target, facts: Facts) -> Tier:
     return Tier("counters", "used", f"{', '.join(seen)}{kept}", to_do)
 
 
-def _notes(found: Target, bound: AttachVerdict) -> list[str]:
+def _notes(found: Target, bound: AttachVerdict, *, ended: bool) -> list[str]:
     about = found.about
-    notes = []
+    notes = ["it has ended meanwhile: what is said is of the time before"] if ended else []
     started = next((other for other in found.others if other.what == "child"), None)
     if bound.kind == "idle" and started is not None:
         notes.append(f"it may only have started process {started.pid}: look at that one")

@@ -48,14 +48,19 @@ class Facts(Struct, frozen=True):
     state: str
     """Of the process at the last look: R, S, D, T ..."""
 
+    has_cuda: bool | None
+    """Whether it has loaded CUDA; None where it hides that."""
+
+    cores: int | None
+    """Physical cores that it may use, None where the kernel does not tell."""
+
 
 def facts(target: Target, samples: Samples, pasted: ProgressLine | None = None) -> Facts:
     """`pasted` is the progress line that the user gave, which counts where no file has one."""
     moments = samples.moments
-    mine = [moment.tree[0] for moment in moments]
-    uses = dict(_uses(mine, samples.seconds))
+    uses = dict(_uses([(moment.at_s, moment.tree[0]) for moment in moments]))
     main = uses.pop(target.pid, None)
-    workers = tuple(_workers(target, moments, samples.seconds))
+    workers = tuple(_workers(target, moments))
     busy = sorted((use for use in uses.values() if use.cpu_share >= LEAST_CPU), key=lambda use: -use.cpu_share)
     return Facts(
         main=main,
@@ -67,21 +72,28 @@ def facts(target: Target, samples: Samples, pasted: ProgressLine | None = None) 
         gpus=tuple(map(_gpu, samples.gpus)),
         progress=_progress(moments, pasted),
         state=moments[-1].tree[0].state,
+        has_cuda=target.about.has_cuda,
+        cores=samples.cores,
     )
 
 
-def _uses(readings: Sequence[ProcessReading], seconds: float) -> Iterator[tuple[int, ThreadUse]]:
+_Readings = list[tuple[float, ProcessReading]]
+"""Of one process, each with its moment."""
+
+
+def _uses(readings: _Readings) -> Iterator[tuple[int, ThreadUse]]:
     """What each thread of one process did, by its number; those that were seen at least twice."""
-    rows: defaultdict[int, list[ThreadReading]] = defaultdict(list)
-    for reading in readings:
+    rows: defaultdict[int, list[tuple[float, ThreadReading]]] = defaultdict(list)
+    for at_s, reading in readings:
         for thread in reading.threads:
-            rows[thread.tid].append(thread)
+            rows[thread.tid].append((at_s, thread))
     for tid, seen in rows.items():
         if len(seen) > 1:
-            yield tid, _use(seen, seconds)
+            yield tid, _use([thread for _, thread in seen], seen[-1][0] - seen[0][0])
 
 
 def _use(seen: Sequence[ThreadReading], seconds: float) -> ThreadUse:
+    """Shares of the `seconds` in which it was there."""
     first, last = seen[0], seen[-1]
     queued = None if last.queued_s is None or first.queued_s is None else (last.queued_s - first.queued_s) / seconds
     asleep = [one for one in seen if one.state == "S"]
@@ -96,9 +108,10 @@ def _use(seen: Sequence[ThreadReading], seconds: float) -> ThreadUse:
     )
 
 
-def _workers(target: Target, moments: Sequence[Moment], seconds: float) -> Iterator[WorkerUse]:
-    """Those that were there all the time, or began meanwhile: an epoch's workers end with it."""
-    readings: defaultdict[int, list[ProcessReading]] = defaultdict(list)
+def _workers(target: Target, moments: Sequence[Moment]) -> Iterator[WorkerUse]:
+    """Those of one moment: an epoch's workers end with it, and the next one's would count as well. It is the moment
+    whose workers were seen longest."""
+    readings: defaultdict[int, _Readings] = defaultdict(list)
     known = {one.pid: role for one, role in target.children}
     for moment in moments:
         for one in moment.tree[1:]:
@@ -106,21 +119,18 @@ def _workers(target: Target, moments: Sequence[Moment], seconds: float) -> Itera
                 parent = other_process.about(one.parent) or target.about
                 known[one.pid] = other_process.role(one, other_process.about(one.pid), parent)
             if known[one.pid] == "worker":
-                readings[one.pid].append(one)
-    for pid, seen in readings.items():
-        uses = dict(_uses(seen, seconds))
+                readings[one.pid].append((moment.at_s, one))
+    at_once = [[one.pid for one in moment.tree[1:] if one.pid in readings] for moment in moments]
+    for pid in max(at_once, key=lambda pids: sum(len(readings[pid]) for pid in pids), default=[]):
+        uses = dict(_uses(readings[pid]))
         if pid in uses:
             yield WorkerUse(pid, uses[pid], sum(use.cpu_share for use in uses.values()))
 
 
 def _cpus(target: Target, samples: Samples) -> CpuUse:
     first, last = samples.moments[0], samples.moments[-1]
-    before = {(one.pid, thread.tid): thread.cpu_s for one in first.tree for thread in one.threads}
-    used: defaultdict[int, float] = defaultdict(float)
-    for one in last.tree:
-        for thread in one.threads:
-            used[one.pid] += thread.cpu_s - before.get((one.pid, thread.tid), 0.0)
-    own, all_ = used[target.pid] / samples.seconds, sum(used.values()) / samples.seconds
+    own = (last.tree[0].cpu_s - first.tree[0].cpu_s) / samples.seconds
+    all_ = max(own, (_of_tree(last) - _of_tree(first)) / samples.seconds)
     busy = (
         None
         if last.busy_cpu_s is None or first.busy_cpu_s is None
@@ -136,6 +146,11 @@ def _cpus(target: Target, samples: Samples) -> CpuUse:
         throttled_share=samples.throttled_share,
         omp_threads=target.environ.get("OMP_NUM_THREADS"),
     )
+
+
+def _of_tree(moment: Moment) -> float:
+    """CPU seconds of the tree so far, those of what has ended in it with them: its parent counts them on."""
+    return sum(one.cpu_s + one.reaped_cpu_s for one in moment.tree)
 
 
 def _memory(samples: Samples) -> HostMemory:
@@ -195,17 +210,22 @@ def _progress(moments: Sequence[Moment], pasted: ProgressLine | None) -> Attache
     last = readings[-1][1]
     steps = [(at, one.line.step or 0) for at, one in readings if one.line.total == last.line.total]
     moved = [(at, step) for (_, before), (at, step) in pairwise(steps) if step > before]
-    if len(moved) < 2 or any(step < before for (_, before), (_, step) in pairwise(steps)):
-        return _own_rate(last.source, last.line)
+    begins_again = any(step < before for (_, before), (_, step) in pairwise(steps))
+    if len(moved) < 2 or begins_again:
+        return _own_rate(last.source, last.line, is_of_epoch=begins_again)
     (begin, first), (end, now) = moved[0], moved[-1]
     return _at(last.source, last.line, (end - begin) / (now - first), is_own_rate=False)
 
 
-def _own_rate(source: str, line: ProgressLine) -> AttachedProgress:
-    return _at(source, line, line.step_s if line.adds_up else None, is_own_rate=True)
+def _own_rate(source: str, line: ProgressLine, *, is_of_epoch: bool = False) -> AttachedProgress:
+    return _at(source, line, line.step_s if line.adds_up else None, is_own_rate=True, is_of_epoch=is_of_epoch)
 
 
-def _at(source: str, line: ProgressLine, step_s: float | None, *, is_own_rate: bool) -> AttachedProgress:
-    step = line.step or 0
-    left_s = None if line.total is None or step_s is None else (line.total - step) * step_s
-    return AttachedProgress(source, step, line.total, step_s, is_own_rate, left_s)
+def _at(
+    source: str, line: ProgressLine, step_s: float | None, *, is_own_rate: bool, is_of_epoch: bool = False
+) -> AttachedProgress:
+    """A bar with an epoch before it may count that epoch's batches, as predict/job_position.py takes it, and one that
+    begins again does: of how many epochs nothing tells."""
+    step, is_of_epoch = line.step or 0, is_of_epoch or line.epoch is not None
+    left_s = None if line.total is None or step_s is None or is_of_epoch else (line.total - step) * step_s
+    return AttachedProgress(source, step, line.total, step_s, is_own_rate, left_s, is_of_epoch)

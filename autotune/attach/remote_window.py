@@ -19,8 +19,9 @@ from msgspec import Struct
 
 from autotune import reading
 from autotune.attach import access
-from autotune.attach.target import NEXT_START, Target, has_ended
+from autotune.attach.target import ENDED, NEXT_START, Target, has_ended
 from autotune.collect import artefacts
+from autotune.machine import other_process
 from autotune.model.attached import AttachedWindow, Tier
 from autotune.model.watched import WatchedProcess
 
@@ -40,7 +41,15 @@ def _autotune_window():
     import _thread
     import time
 
-    load, package, asked, until = {arguments!r}
+    load, package, asked, until, began = {arguments!r}
+
+    def is_meant():
+        # Its number may be another process's by now: when that began, in ticks, is field 22 of proc_pid_stat(5).
+        try:
+            with open("/proc/self/stat", "rb") as file:
+                return int(file.read().rpartition(b")")[2].split()[19]) == began
+        except OSError:
+            return False
 
     def run():
         try:
@@ -54,12 +63,13 @@ def _autotune_window():
 
             try:
                 os.makedirs(asked["folder"], exist_ok=True)
-                with open(asked["folder"] + "/{answer}", "w", encoding="utf-8") as file:
+                flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW
+                with open(os.open(asked["folder"] + "/{answer}", flags, 0o644), "w", encoding="utf-8") as file:
                     json.dump({{"state": "failed", "why": type(error).__name__ + ": " + str(error)}}, file)
             except OSError:
                 pass
 
-    if time.time() < until:
+    if time.time() < until and is_meant():
         _thread.start_new_thread(run, ())
 
 
@@ -82,7 +92,7 @@ def measure(target: Target, limit_s: float = LIMIT_S) -> tuple[AttachedWindow | 
         return None, Tier("window", "refused", why, to_do)
     asked = Asked(_folder(target), limit_s)
     file = _begin_file(target, asked)
-    refused = _call(target, file)
+    refused = ENDED if has_ended(target) else _call(target, file)
     said = refused or _answer(asked, target)
     if refused or _read(asked.folder) is not None:  # else the process may still come to it, after its deadline
         file.unlink()
@@ -92,7 +102,8 @@ def measure(target: Target, limit_s: float = LIMIT_S) -> tuple[AttachedWindow | 
     found = _window(asked.folder)
     if found is None:
         return None, Tier("window", "refused", f"it left no window in {asked.folder}", NEXT_START)
-    return found, Tier("window", "used", f"{found.window.steps} steps; its hooks are off again")
+    few = ", which are few: they take long" if found.window.steps < LEAST_STEPS else ""
+    return found, Tier("window", "used", f"{found.window.steps} steps{few}; its hooks are off")
 
 
 def _why_not(target: Target) -> tuple[str, str]:
@@ -116,8 +127,15 @@ def _why_not(target: Target) -> tuple[str, str]:
         return why, to_do
     if not about.same_files:
         return "it is in a container and sees other files than autotune", f"Run autotune in it. {NEXT_START}"
-    if about.exe is None or not os.access(about.exe, os.X_OK):
+    return _why_not_with(about.exe)
+
+
+def _why_not_with(exe: str | None) -> tuple[str, str]:
+    """The same of the program that would be started to ask it."""
+    if exe is None or not os.access(exe, os.X_OK):
         return "its program is no longer there to be asked with", NEXT_START
+    if not other_process.is_interpreter(exe):
+        return f"its program, {Path(exe).name}, is no interpreter of Python: to ask it would start it again", NEXT_START
     return "", ""
 
 
@@ -134,12 +152,22 @@ def _folder(target: Target) -> Path:
     about = target.about
     name = f"attach-{time.strftime('%Y%m%d-%H%M%S', time.gmtime())}-{target.pid}"
     root = artefacts.project_root(Path(about.cwd)) if about.cwd else None
-    if root is not None and target.is_own and os.access(root, os.W_OK):
+    if root is not None and target.is_own and _is_only_ours(root):
         return root / ".autotune" / "watch" / name
     folder = Path(tempfile.mkdtemp(prefix="autotune-"))
     if not target.is_own:
         os.chown(folder, about.uid, -1)
     return folder / name
+
+
+def _is_only_ours(root: Path) -> bool:
+    """Whether nobody else can put a link where a run folder of this project is made."""
+    places = (root, root / ".autotune", root / ".autotune" / "watch")
+    there = [place for place in places if os.path.lexists(place)]
+    return os.access(root, os.W_OK) and all(
+        not place.is_symlink() and place.stat().st_uid == os.geteuid() and reading.may_hold_project(place, place)
+        for place in there
+    )
 
 
 def _begin_file(target: Target, asked: Asked) -> Path:
@@ -152,7 +180,7 @@ def _begin_file(target: Target, asked: Asked) -> Path:
         "least_steps": LEAST_STEPS,
         "least_s": LEAST_S,
     }
-    arguments = (str(PROBE / "load.py"), str(PROBE), row, time.time() + REACH_S)
+    arguments = (str(PROBE / "load.py"), str(PROBE), row, time.time() + REACH_S, target.about.start_ticks)
     file.write_text(BEGIN.format(arguments=arguments, answer=ANSWER), encoding="utf-8")
     if not target.is_own:
         folder.chmod(0o755)
@@ -191,7 +219,7 @@ def _answer(asked: Asked, target: Target) -> str:
         if state in ("refused", "failed"):
             return f"{'it failed in the process: ' if state == 'failed' else ''}{(row or {}).get('why')}"
         if has_ended(target):
-            return "the process ended meanwhile"
+            return ENDED
         passed = time.monotonic() - began
         if state is None and passed > REACH_S:
             return f"its main thread ran no Python for {REACH_S:.0f} s, and the probe cannot be loaded otherwise"

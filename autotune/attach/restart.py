@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from autotune.attach import verdict as verdicts
 from autotune.attach.facts import Facts
-from autotune.model.attached import AttachedRestart, AttachedWindow, AttachVerdict, RestartAnswer
+from autotune.model.attached import AttachedRestart, AttachVerdict, RestartAnswer
 from autotune.predict.restart_or_finish import least_s
 
+OF_ENDED = AttachedRestart("cannot_tell", None, None, None, None, ("how it ended",))
+"""Of a process that ended while it was looked at: nothing is left that a repair could shorten."""
 
-def restart(facts: Facts, verdict: AttachVerdict, window: AttachedWindow | None) -> AttachedRestart:
+
+def restart(facts: Facts, verdict: AttachVerdict) -> AttachedRestart:
     """The answer, and what it lacks: start-up and the last save are known to nobody outside of the process."""
     left = facts.progress.left_s if facts.progress is not None else None
-    wasted = wasted_share(facts, verdict, window)
+    wasted = verdict.lost_share
     least = None if left is None else least_s(left)
     missing = [*_missing_progress(facts)]
     if wasted is None:
@@ -24,26 +26,12 @@ def restart(facts: Facts, verdict: AttachVerdict, window: AttachedWindow | None)
     return AttachedRestart(answer, left, wasted, saves, least, tuple(missing))
 
 
-def wasted_share(facts: Facts, verdict: AttachVerdict, window: AttachedWindow | None) -> float | None:
-    """Of the time, at most; None where the verdict names nothing that has a share."""
-    main, busy = facts.main, verdicts.gpu_busy(facts)
-    if verdict.kind == "queued" and window is not None:
-        return verdicts.queued_share(window)
-    shares = {
-        "throttled": facts.cpus.throttled_share,
-        "queued": main.queued_share if main is not None else None,
-        "starved_by_workers": verdicts.waiting(facts),
-        "starved": None if main is None else 1.0 - main.cpu_share,
-        "one_python_thread": None if busy is None else 1.0 - busy,
-        "input_bound": None if window is None else window.window.wait_share,
-    }
-    return shares.get(verdict.kind)
-
-
 def _missing_progress(facts: Facts) -> list[str]:
     if facts.progress is None:
         return ["how far it is (its progress line)"]
     missing = []
+    if facts.progress.is_of_epoch:
+        missing.append('how many epochs are left (its bar counts the batches of one: --at "step N/M")')
     if facts.progress.total is None:
         missing.append("how many steps it makes")
     if facts.progress.step_s is None:

@@ -31,11 +31,13 @@ class Moment(Struct, frozen=True):
 
 class Samples(Struct, frozen=True):
     """All that was read. Shares and counts as in `MachineSamples`; `why_no_gpu` and `why_no_progress` are "" where
-    there is one. `quota` is CPUs by its control group, `host_cpus` those of the machine."""
+    there is one. `quota` is CPUs by its control group, `host_cpus` those of the machine; `cores` are the physical cores
+    that its mask covers."""
 
     moments: tuple[Moment, ...]
     quota: float | None
     host_cpus: int | None
+    cores: int | None
     throttled_share: float | None
     oom_kills: int | None
     memory_limit_bytes: int | None
@@ -78,6 +80,7 @@ def sample(target: Target, seconds: float, root: Path = Path("/")) -> Samples:
         moments=tuple(moments),
         quota=cgroup.cpu_quota(root, pid),
         host_cpus=limits.host_cpus(root),
+        cores=limits.physical_cores(root, target.about.cpus) if target.about.cpus else None,
         throttled_share=throttled_share(before, cgroup.throttling(root, pid), wall_s),
         oom_kills=cgroup.num_oom_kills(root, pid),
         memory_limit_bytes=limits.memory_limit(root, pid),

@@ -21,8 +21,9 @@ from pathlib import Path
 from msgspec import Struct
 
 from autotune.attach import access
-from autotune.attach.target import Target
+from autotune.attach.target import ENDED, Target, has_ended
 from autotune.catalogue.frameworks import hooks
+from autotune.machine.other_process import is_interpreter
 from autotune.model.attached import StackLine, Stacks, Tier
 from autotune.trace.frames import is_user_file
 
@@ -73,6 +74,8 @@ def take(target: Target, seconds: float) -> tuple[Stacks | None, Tier]:
     if program is None:
         return None, Tier("stacks", "refused", "py-spy is not installed", "Install it: pip install py-spy")
     name, words = program
+    if has_ended(target):
+        return None, Tier("stacks", "refused", ENDED)
     asked = max(1, min(SECONDS, round(seconds)))
     try:
         samples = _by_python(words, target, asked) if name == PYTHONS_OWN else _by_py_spy(words, target, asked)
@@ -90,9 +93,11 @@ def _program(target: Target) -> tuple[str, list[str]] | None:
     spy = shutil.which("py-spy", path=path)
     if spy is not None:
         return "py-spy", [spy]
-    exe = target.about.exe
-    if (target.about.python or (0, 0)) >= OWN_SAMPLER and exe is not None and target.is_own and os.access(exe, os.X_OK):
-        return PYTHONS_OWN, [exe, "-m", "profiling.sampling"]
+    about, exe = target.about, target.about.exe or ""
+    is_ours = target.is_own and about.same_files is True and is_interpreter(exe) and os.access(exe, os.X_OK)
+    if is_ours and (about.python or (0, 0)) >= OWN_SAMPLER:
+        # -I and a folder of our own: a project's `profiling/` is not what is meant.
+        return PYTHONS_OWN, [exe, "-I", "-m", "profiling.sampling"]
     return None
 
 
@@ -101,7 +106,7 @@ def _by_py_spy(words: Sequence[str], target: Target, seconds: int) -> Samples:
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder) / "raw"
         options = ["--format", "raw", "--idle", "--threads", "--full-filenames", "--nonblocking"]
-        _run([*words, "record", "--pid", str(target.pid), *options, *_asked(seconds), "-o", str(file)], seconds)
+        _run([*words, "record", "--pid", str(target.pid), *options, *_asked(seconds), "-o", str(file)], seconds, None)
         return of_py_spy(file.read_text(encoding="utf-8", errors="replace"))
 
 
@@ -109,9 +114,10 @@ def _by_python(words: Sequence[str], target: Target, seconds: int) -> Samples:
     """One recording, read out twice: as stacks, which name files without their folders, and as frames, which do."""
     with tempfile.TemporaryDirectory() as folder:
         record, stacks, frames = (str(Path(folder) / name) for name in ("record", "stacks", "frames"))
-        _run([*words, "attach", "--binary", "--all-threads", *_asked(seconds), "-o", record, str(target.pid)], seconds)
-        _run([*words, "replay", "--collapsed", "-o", stacks, record], 0)
-        _run([*words, "replay", "--jsonl", "-o", frames, record], 0)
+        options = ["--binary", "--all-threads", *_asked(seconds), "-o", record, str(target.pid)]
+        _run([*words, "attach", *options], seconds, folder)
+        _run([*words, "replay", "--collapsed", "-o", stacks, record], 0, folder)
+        _run([*words, "replay", "--jsonl", "-o", frames, record], 0, folder)
         names = files_of_frames(Path(frames).read_text(encoding="utf-8", errors="replace"))
         return of_python(Path(stacks).read_text(encoding="utf-8", errors="replace"), names)
 
@@ -121,7 +127,7 @@ def _asked(seconds: int) -> list[str]:
     return ["-d", str(seconds), "-r", str(RATE)]
 
 
-def _run(words: Sequence[str], seconds: float) -> None:
+def _run(words: Sequence[str], seconds: float, cwd: str | None) -> None:
     """Raises ValueError with the last line of what a program that failed has said."""
     done = subprocess.run(
         words,
@@ -130,6 +136,7 @@ def _run(words: Sequence[str], seconds: float) -> None:
         text=True,
         errors="replace",
         timeout=seconds + PATIENCE_S,
+        cwd=cwd,
         check=False,
     )
     if done.returncode:

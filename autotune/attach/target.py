@@ -20,6 +20,8 @@ MOST_NAMED = 8
 NEXT_START = "At its next start, AUTOTUNE_WATCH=1 in front of the command watches the whole run."
 
 
+ENDED = "the process ended meanwhile"
+
 Below = list[tuple[ProcessReading, ProcessAbout | None]]
 """The descendants, each with what it is."""
 
@@ -55,6 +57,14 @@ def find(pid: int, root: Path = Path("/")) -> Target:
         raise UsageError(f"there is no process {pid} here", where=WHERE, to_do=_ABSENT)
     if pid == os.getpid():
         raise UsageError(f"process {pid} is autotune itself", where=WHERE)
+    if about.thread_of:
+        raise UsageError(
+            f"{pid} is a thread of process {about.thread_of}",
+            where=WHERE,
+            to_do=f"Look at the process: autotune diagnose --pid {about.thread_of}",
+        )
+    if about.is_kernel:
+        raise UsageError(f"{pid} is a thread of the kernel: nothing trains in it", where=WHERE)
     readings = other_process.tree(pid, root)
     if not readings or readings[0].state in "ZX":
         raise gone(pid)

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 
 from autotune.attach.facts import Facts
 from autotune.machine.other_process import WORKER
-from autotune.model.attached import AttachedWindow, AttachVerdict, Stacks, ThreadUse, VerdictKind
+from autotune.model.attached import AttachedWindow, AttachVerdict, Stacks, ThreadUse, VerdictKind, WorkerUse
 from autotune.report.labels import PHASES
 from autotune.report.units import number, percent, size, step_time
 
@@ -41,7 +41,13 @@ LAUNCHES = 0.005
 STORAGE = 0.2
 IDLE = 0.05
 PYTHON = 0.5
-"""Of the stack samples, outside of forward, backward and the optimizer."""
+"""Of the stack samples: what most of the time is."""
+
+LARGEST = 0.4
+"""Of a window's step: a smaller part is no bound, although none is larger."""
+
+NOTHING, ALL = 0.005, 0.98
+"""CPUs of a worker, and of its time that it waits for work: of a loader that nothing is asked of now."""
 
 
 def verdict(facts: Facts, stacks: Stacks | None = None, window: AttachedWindow | None = None) -> AttachVerdict:
@@ -64,9 +70,14 @@ def busy_share(use: ThreadUse) -> float | None:
     return None if use.waits_for_work_share is None else 1.0 - use.waits_for_work_share
 
 
+def working(facts: Facts) -> tuple[WorkerUse, ...]:
+    """The workers that did anything: those of a second loader, as for evaluation, sleep all the time."""
+    return tuple(one for one in facts.workers if one.cpus >= NOTHING or (one.use.waits_for_work_share or 0.0) < ALL)
+
+
 def workers_busy(facts: Facts) -> float | None:
-    """The mean of all workers; None without one that tells."""
-    known = [share for worker in facts.workers if (share := busy_share(worker.use)) is not None]
+    """The mean of those that did anything; None without one that tells."""
+    known = [share for worker in working(facts) if (share := busy_share(worker.use)) is not None]
     return sum(known) / len(known) if known else None
 
 
@@ -78,13 +89,18 @@ def queued_share(window: AttachedWindow) -> float | None:
 
 
 def gpu_busy(facts: Facts) -> float | None:
-    """The busiest GPU's share; None where none tells."""
-    return max((gpu.busy_share for gpu in facts.gpus if gpu.busy_share is not None), default=None)
+    """The share of the busiest GPU that is certainly its own; None where none tells."""
+    return max((gpu.busy_share for gpu in facts.gpus if gpu.busy_share is not None and gpu.is_certain), default=None)
+
+
+def is_gpu_unknown(facts: Facts) -> bool:
+    """Whether a GPU may compute, and nothing says how much: then a thread that waits or sleeps tells nothing."""
+    return (bool(facts.gpus) or facts.has_cuda is not False) and gpu_busy(facts) is None
 
 
 def waiting(facts: Facts) -> float | None:
     """The share of the time that is lost while the main thread waits for others; a GPU may compute meanwhile."""
-    if facts.main is None or facts.main.waits_for_work_share is None:
+    if facts.main is None or facts.main.waits_for_work_share is None or is_gpu_unknown(facts):
         return None
     busy = gpu_busy(facts)
     return min(facts.main.waits_for_work_share, 1.0 - busy) if busy is not None else facts.main.waits_for_work_share
@@ -118,11 +134,13 @@ def _throttled(facts: Facts, stacks: Stacks | None) -> AttachVerdict | None:
         return None
     limit = f", which allows {number(facts.cpus.allowed)} CPUs" if facts.cpus.allowed is not None else ""
     text = f"Throttled: for up to {percent(share)} of the time its control group's CPU quota{limit}, holds it back."
-    return _made("throttled", text, list(_of_cpus(facts)))
+    return _made("throttled", text, list(_of_cpus(facts)), share)
 
 
 def _gpu_throttled(facts: Facts, stacks: Stacks | None) -> AttachVerdict | None:
-    slowed = max(facts.gpus, key=lambda gpu: gpu.throttled_share or 0.0, default=None)
+    slowed = max(
+        (gpu for gpu in facts.gpus if gpu.is_certain), key=lambda gpu: gpu.throttled_share or 0.0, default=None
+    )
     busy = gpu_busy(facts)
     if slowed is None or (slowed.throttled_share or 0.0) < GPU_THROTTLED or busy is None or busy < GPU_BUSY:
         return None
@@ -135,12 +153,15 @@ def _gpu_busy(facts: Facts, stacks: Stacks | None) -> AttachVerdict | None:
     busy = gpu_busy(facts)
     if busy is None or busy < GPU_BUSY:
         return None
-    text = f"The GPU is busy: kernels run in {percent(busy)} of NVML's periods"
+    who = "The GPU is busy" if len(facts.gpus) == 1 else f"The busiest of its {len(facts.gpus)} GPUs is busy"
+    text = f"{who}: kernels run in {percent(busy)} of NVML's periods"
     others = sum(gpu.other_processes or 0 for gpu in facts.gpus)
     if others:
         text += f", those of {others} other processes with them: how much of it is this one's is not told."
     else:
-        text += ". Nothing else holds it back; how well these kernels use the GPU is not told by counters."
+        text += (
+            ". Counters do not tell how well these kernels use the GPU, nor whether they wait for other ranks (NCCL)."
+        )
     return _made("gpu_busy", text, list(_of_gpus(facts)))
 
 
@@ -173,12 +194,37 @@ def _starved(facts: Facts, stacks: Stacks | None) -> AttachVerdict | None:
     wait, busy = waiting(facts), workers_busy(facts)
     if wait is None or busy is None or wait < WAITING or busy < WORKING:
         return None
-    count = f"{len(facts.workers)} loader worker{'s' if len(facts.workers) > 1 else ''}"
+    num = len(working(facts))
+    count = f"{num} loader worker{'s' if num > 1 else ''}"
     text = (
         f"Starved by its loader: the training thread waits {percent(wait)} of the time, while its {count} "
-        f"{'are' if len(facts.workers) > 1 else 'is'} at work {percent(busy)} of it."
+        f"{'are' if num > 1 else 'is'} at work {percent(busy)} of it."
     )
-    return _made("starved_by_workers", text, [*_of_workers(facts), *_of_cpus(facts), *_of_gpus(facts)])
+    return _made("starved_by_workers", text, [*_of_workers(facts), *_of_cpus(facts), *_of_gpus(facts)], wait)
+
+
+def _passing(facts: Facts, stacks: Stacks | None) -> AttachVerdict | None:
+    """What does not last: nothing of the training was seen."""
+    for phase in ("checkpoint", "evaluation"):
+        share = stacks.phases.get(phase, 0.0) if stacks is not None else 0.0
+        if share >= PYTHON:
+            text = f"{percent(share)} of its stack samples are in {PHASES[phase]}: look again when that is over."
+            return _made("phase", text, list(_seen(facts)))
+    return None
+
+
+def _data_wait(facts: Facts, stacks: Stacks | None) -> AttachVerdict | None:
+    share = stacks.phases.get("data_wait", 0.0) if stacks is not None else 0.0
+    if stacks is None or share < PYTHON or is_gpu_unknown(facts):
+        return None
+    text = f"Input-bound: in {percent(share)} of its stack samples it waits for data{_place(stacks, 'data_wait')}."
+    busy = gpu_busy(facts)
+    return _made("input_bound", text, list(_seen(facts)), share if busy is None else min(share, 1.0 - busy))
+
+
+def _place(stacks: Stacks, phase: str) -> str:
+    line = next((one for one in stacks.lines if one.phase == phase), None)
+    return f", mostly {line.file}:{line.line}" if line is not None else ""
 
 
 def _queued(facts: Facts, stacks: Stacks | None) -> AttachVerdict | None:
@@ -186,41 +232,47 @@ def _queued(facts: Facts, stacks: Stacks | None) -> AttachVerdict | None:
     if share is None or share < QUEUED:
         return None
     text = f"Short of CPUs: for {percent(share)} of the time the training thread is ready to run and gets no CPU."
-    return _made("queued", text, list(_of_cpus(facts)))
+    return _made("queued", text, list(_of_cpus(facts)), share)
 
 
 def _cpu_busy(facts: Facts, stacks: Stacks | None) -> AttachVerdict | None:
     allowed = facts.cpus.allowed
-    if allowed is None or allowed < 1.5 or facts.cpus.own < ALL_CPUS * allowed:
+    if allowed is None or allowed < 1.5:
         return None
-    text = f"It computes on all CPUs that it may use: {number(facts.cpus.own)} of {number(allowed)}."
+    cores = min(allowed, facts.cores or allowed)  # torch starts one thread for a core, not for each of its hyperthreads
+    if facts.cpus.own < ALL_CPUS * cores:
+        return None
+    of = f"{number(allowed)}" if cores == allowed else f"{number(allowed)}, which are {number(cores)} cores"
+    text = f"It computes on all CPUs that it may use: {number(facts.cpus.own)} of {of}."
     return _made("cpu_busy", text, list(_of_cpus(facts)))
 
 
 def _one_thread(facts: Facts, stacks: Stacks | None) -> AttachVerdict | None:
     main = facts.main
-    if main is None or main.cpu_share < ONE_CORE or facts.cpus.own - main.cpu_share > OTHERS:
+    is_alone = main is not None and main.cpu_share >= ONE_CORE and facts.cpus.own - main.cpu_share <= OTHERS
+    if main is None or not is_alone or is_gpu_unknown(facts):
         return None
     evidence = [f"main thread {percent(main.cpu_share)} of a core", *_of_cpus(facts), *_of_gpus(facts)]
-    of_torch = sum(stacks.phases.get(phase, 0.0) for phase in _OF_TORCH) if stacks is not None else None
-    if of_torch is not None and stacks is not None:
-        if of_torch < 1.0 - PYTHON:
-            where = f", mostly {stacks.lines[0].file}:{stacks.lines[0].line}" if stacks.lines else ""
-            share = percent(1.0 - of_torch)
-            text = f"Bound by one Python thread: {share} of its time is outside of the model and the optimizer{where}."
-            return _made("one_python_thread", text, evidence)
-    elif facts.gpus:
-        text = (
-            f"Bound by one Python thread: the main thread fills a core, and the GPU runs kernels in only "
-            f"{percent(gpu_busy(facts) or 0.0)} of NVML's periods."
-        )
-        return _made("one_python_thread", text, evidence) if gpu_busy(facts) is not None else None
+    busy = gpu_busy(facts)
+    lost = None if busy is None else 1.0 - busy
+    python = stacks.phases.get("other", 0.0) if stacks is not None else 0.0
+    if stacks is not None and python > PYTHON:
+        where = f"{percent(python)} of its time is outside of the model and the optimizer{_place(stacks, 'other')}"
+        if not facts.gpus and facts.has_cuda is False:
+            return _made("one_python_thread", f"Bound by one Python thread: {where}.", evidence)
+        waits = "a wait for the GPU (item, cpu, synchronize), which spins"
+        text = f"Bound by one thread: {where}. That is Python, or {waits}."
+        return _made("one_thread", text, evidence, lost)
     text = "Bound by one thread: the main thread fills a core, and no other thread works"
+    if busy is not None:
+        text += f"; the GPU runs kernels in only {percent(busy)} of NVML's periods"
     if facts.cpus.omp_threads == "1":
         text += ". OMP_NUM_THREADS=1 lets operations of torch use one thread"
     elif facts.cpus.allowed is not None and facts.cpus.allowed < 1.5:
         text += ". It may use no more than that CPU"
-    return _made("one_thread", f"{text}. Python or operations of torch: stacks tell, counters do not.", evidence)
+    waits = ", or a wait for the GPU, which spins" if facts.gpus or facts.has_cuda is not False else ""
+    what = f"Python or operations of torch{waits}: stacks tell, counters do not."
+    return _made("one_thread", f"{text}. {what}", evidence, lost)
 
 
 _OF_TORCH = ("forward", "recompute", "backward", "optimizer")
@@ -228,7 +280,7 @@ _OF_TORCH = ("forward", "recompute", "backward", "optimizer")
 
 def _sleeping(facts: Facts, stacks: Stacks | None) -> AttachVerdict | None:
     main = facts.main
-    if main is None or main.waits_for_work_share is None:
+    if main is None or main.waits_for_work_share is None or is_gpu_unknown(facts):
         return None
     asleep = 1.0 - main.cpu_share - (main.queued_share or 0.0) - main.waits_for_work_share - main.disk_share
     busy = gpu_busy(facts)
@@ -239,13 +291,18 @@ def _sleeping(facts: Facts, stacks: Stacks | None) -> AttachVerdict | None:
         f"Starved: {percent(lost)} of the time the training thread itself sleeps in the kernel, as code does that "
         "reads from a network or sleeps. No loader worker does that for it."
     )
-    return _made("starved", text, [*_of_main(facts), *_of_workers(facts)])
+    return _made("starved", text, [*_of_main(facts), *_of_workers(facts)], lost)
 
 
 def _idle(facts: Facts, stacks: Stacks | None) -> AttachVerdict | None:
     uses = [*([facts.main] if facts.main is not None else []), *(worker.use for worker in facts.workers)]
     is_queued = any((use.queued_share or 0.0) >= QUEUED for use in uses)
-    if is_queued or facts.cpus.own + facts.cpus.children >= IDLE or (gpu_busy(facts) or 0.0) >= IDLE:
+    if (
+        is_queued
+        or is_gpu_unknown(facts)
+        or facts.cpus.own + facts.cpus.children >= IDLE
+        or (gpu_busy(facts) or 0.0) >= IDLE
+    ):
         return None
     text = "Nothing of it runs: it sleeps, or waits for something outside: another rank, the network, input."
     return _made("idle", text, list(_seen(facts)))
@@ -259,16 +316,23 @@ def _of_window(window: AttachedWindow, facts: Facts) -> AttachVerdict:
     queued = queued_share(window)
     if queued is not None and queued >= WAITING:
         text = f"Short of CPUs: for {percent(queued)} of each step the training thread is ready to run and gets no CPU."
-        return _made("queued", text, seen)
+        return _made("queued", text, seen, queued)
     parts: dict[str, float] = {}
     for phase, ms in measured.phases_ms.items():
         part = "compute" if phase in _OF_TORCH else phase
         parts[part] = parts.get(part, 0.0) + ms
     largest = max(parts, key=lambda part: parts[part])
-    share = percent(parts[largest] / measured.step_ms)
+    of_step = parts[largest] / measured.step_ms
+    share = percent(of_step)
     place = f", mostly in {measured.places[largest]}" if largest in measured.places else ""
+    if of_step < LARGEST:
+        rows = sorted(parts, key=lambda one: -parts[one])[:3]
+        named = ", ".join(f"{PHASES.get(one, one)} {percent(parts[one] / measured.step_ms)}" for one in rows)
+        return _made("cannot_tell", f"No part of a step is most of it: {named}.", seen)
     if largest == "data_wait":
-        return _made("input_bound", f"Input-bound: {share} of each step is spent waiting for data{place}.", seen)
+        return _made(
+            "input_bound", f"Input-bound: {share} of each step is spent waiting for data{place}.", seen, of_step
+        )
     if largest == "compute":
         text = f"Compute-bound: {share} of each step is forward, backward and optimizer."
         return _made("compute_bound", text, seen)
@@ -278,12 +342,24 @@ def _of_window(window: AttachedWindow, facts: Facts) -> AttachVerdict:
 
 _OUTSIDE: tuple[Case, ...] = (_stopped, _swapping, _throttled, _gpu_throttled)
 _CASES: tuple[Case, ...] = (
-    *(_gpu_busy, _idle, _launcher, _storage, _starved, _queued, _cpu_busy, _one_thread, _sleeping),
+    *(
+        _passing,
+        _gpu_busy,
+        _idle,
+        _launcher,
+        _storage,
+        _starved,
+        _data_wait,
+        _queued,
+        _cpu_busy,
+        _one_thread,
+        _sleeping,
+    ),
 )
 
 
-def _made(kind: VerdictKind, text: str, evidence: list[str]) -> AttachVerdict:
-    return AttachVerdict(kind, text, tuple(evidence))
+def _made(kind: VerdictKind, text: str, evidence: list[str], lost_share: float | None = None) -> AttachVerdict:
+    return AttachVerdict(kind, text, tuple(evidence), lost_share)
 
 
 def _seen(facts: Facts) -> Iterator[str]:
@@ -300,14 +376,15 @@ def _of_main(facts: Facts) -> Iterator[str]:
 
 
 def _of_workers(facts: Facts) -> Iterator[str]:
-    if not facts.workers:
+    workers = working(facts) or facts.workers
+    if not workers:
         return
-    cpus = sum(worker.cpus for worker in facts.workers)
+    cpus = sum(worker.cpus for worker in workers)
     busy = workers_busy(facts)
     at_work = f", at work {percent(busy)} of the time" if busy is not None else ""
-    are = "loader workers" if len(facts.workers) > 1 else "loader worker"
-    yield f"{len(facts.workers)} {are} with {number(cpus)} CPUs{at_work}"
-    queued = [share for worker in facts.workers if (share := worker.use.queued_share) is not None]
+    are = "loader workers" if len(workers) > 1 else "loader worker"
+    yield f"{len(workers)} {are} with {number(cpus)} CPUs{at_work}"
+    queued = [share for worker in workers if (share := worker.use.queued_share) is not None]
     if queued and sum(queued) >= QUEUED * len(queued):
         mean = percent(sum(queued) / len(queued))
         yield f"for {mean} of the time a worker is ready and gets no CPU: more workers would not help"

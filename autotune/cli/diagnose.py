@@ -102,6 +102,9 @@ def command(command: tuple[str, ...], **given: Any) -> None:
         raise SystemExit(ScriptError.exit_code)
 
 
+MOST_SECONDS = 3600.0
+"""Four looks a second are kept until the end."""
+
 WITH_PID = ("pid", "seconds", "tier", "at", "format_", "output", "quiet", "verbose", "no_lock")
 """Options that mean something to a process that runs already; it is not measured alone, so that no lock is taken."""
 
@@ -124,6 +127,8 @@ def _look_at(command: tuple[str, ...], given: Mapping[str, Any]) -> None:
     ]
     if unused:
         raise UsageError(f"{', '.join(unused)} is about a run that autotune starts or has stored", where="--pid")
+    if given["seconds"] is not None and not given["seconds"] <= MOST_SECONDS:  # nan, too, is not
+        raise UsageError(f"it looks for at most {MOST_SECONDS:,.0f} seconds", where="--seconds")
     wanted = AttachOptions(given["pid"], given["seconds"] or SECONDS, given["at"], given["tier"] or ALL_TIERS)
     output = given["output"]
     if not given["quiet"]:

@@ -13,7 +13,7 @@ from autotune.machine.visible import Device, visible
 
 
 class UsedGpu(Struct, frozen=True):
-    """A device that a process computes on; `is_certain` where NVML lists the process there."""
+    """A device that a process computes on; `is_certain` where NVML lists the process there, or it sees no other one."""
 
     device: Device
     is_certain: bool
@@ -35,12 +35,13 @@ class GpuReading(Struct, frozen=True):
 
 def used_by(library: nvml.Nvml, pids: Collection[int], environ: Mapping[str, str]) -> tuple[UsedGpu, ...]:
     """The devices on which NVML lists one of `pids`; where it lists none (in a container its numbers are those of the
-    host), the first that CUDA shows in `environ`."""
+    host), the first that CUDA shows in `environ`: which of several a local rank chose is not told."""
     everything = visible(library, {})
     listed = [device for device in everything if set(pids) & {pid for pid, _ in _processes(library, device) or ()}]
     if listed:
         return tuple(UsedGpu(device, True) for device in listed)
-    return tuple(UsedGpu(device, False) for device in visible(library, environ)[:1])
+    shown = visible(library, environ)
+    return tuple(UsedGpu(device, len(shown) == 1) for device in shown[:1])
 
 
 def sample(library: nvml.Nvml, used: UsedGpu) -> tuple[GpuSample, int]:
@@ -65,13 +66,15 @@ def reading(
         process_bytes=sum(own) if own else None,
         used_bytes=None if memory is None else int(memory.used),
         total_bytes=None if memory is None else int(memory.total),
-        other_processes=_others(processes, pids) if used.is_certain else None,
+        other_processes=_others(processes, pids),
         is_certain=used.is_certain,
     )
 
 
 def _others(processes: Sequence[tuple[int, int | None]] | None, pids: Collection[int]) -> int | None:
-    return None if processes is None else len({pid for pid, _ in processes} - set(pids))
+    """None where `pids` are not among them: in a container they have other numbers there."""
+    found = {pid for pid, _ in processes or ()}
+    return len(found - set(pids)) if found & set(pids) else None
 
 
 def _processes(library: nvml.Nvml, device: Device) -> list[tuple[int, int | None]] | None:

@@ -78,12 +78,12 @@ def physical_cores(root: Path = Path("/"), affinity: frozenset[int] | None = Non
 
     None where there is a mask and the kernel describes no topology.
     """
-    import psutil
-
     if affinity:
         paths = (root / _CPUS / f"cpu{cpu}/topology/thread_siblings_list" for cpu in affinity)
         siblings = [proc_files.text(path) for path in paths]
         return len(set(siblings)) if all(siblings) else None
+    import psutil
+
     return psutil.cpu_count(logical=False)
 
 

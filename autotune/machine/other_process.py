@@ -18,8 +18,11 @@ from autotune.machine import proc_files
 from autotune.machine.limits import cpu_list
 
 _PYTHON = re.compile(r"(python|pypy)[\d.]*t?")
+_CPYTHON = re.compile(r"python(3(\.\d+)?)?[dt]*")
 _VERSIONED = re.compile(r"python(3)\.(\d{1,2})(?![\d.])")
 _MOST_ARGUMENTS = 65_536
+_OF_KERNEL = 0x00200000
+"""PF_KTHREAD of the flags in proc_pid_stat(5)."""
 
 WORKER = "pt_data_worker"
 """The name that torch (2.6 and later) gives to a DataLoader's worker and its threads."""
@@ -58,16 +61,16 @@ class ProcessReading(Struct, frozen=True):
     swap_bytes: int | None
     read_bytes: int | None
     write_bytes: int | None
+    cpu_s: float
+    """Of all its threads, also of those that ended."""
+
+    reaped_cpu_s: float
+    """Of its children that ended, and of theirs."""
 
     @property
     def main(self) -> ThreadReading | None:
         """The main thread, None where it is gone."""
         return next((thread for thread in self.threads if thread.tid == self.pid), None)
-
-    @property
-    def cpu_s(self) -> float:
-        """CPU seconds of the threads that are there now."""
-        return sum(thread.cpu_s for thread in self.threads)
 
 
 class ProcessAbout(Struct, frozen=True):
@@ -97,6 +100,10 @@ class ProcessAbout(Struct, frozen=True):
     same_files: bool | None
     tracer: int
     """The process that traces it now (a debugger), 0 for none."""
+    thread_of: int = 0
+    """The process of which `pid` is a thread, 0 where it is none: /proc answers for threads, too."""
+    is_kernel: bool = False
+    """Whether it is a thread of the kernel."""
 
 
 def read(pid: int, root: Path = Path("/")) -> ProcessReading | None:
@@ -119,6 +126,8 @@ def read(pid: int, root: Path = Path("/")) -> ProcessReading | None:
         swap_bytes=_kilobytes(status.get("VmSwap")),
         read_bytes=counters.get("read_bytes"),
         write_bytes=counters.get("write_bytes"),
+        cpu_s=(int(fields[12]) + int(fields[13])) / _TICKS,
+        reaped_cpu_s=(int(fields[14]) + int(fields[15])) / _TICKS,
     )
 
 
@@ -178,6 +187,8 @@ def about(pid: int, root: Path = Path("/")) -> ProcessAbout | None:
         namespace_pids=tuple(map(int, (status.get("NSpid") or str(pid)).split())),
         same_files=None if own_files is None or its_files is None else own_files == its_files,
         tracer=int(status.get("TracerPid") or 0),
+        thread_of=group if (group := int(status.get("Tgid") or pid)) != pid else 0,
+        is_kernel=bool(int(fields[7]) & _OF_KERNEL),
     )
 
 
@@ -228,11 +239,19 @@ def readers_of(pipe: str, near: int, root: Path = Path("/")) -> tuple[str, ...]:
     return tuple(file for one in beside if one != near for file in _written_from(root / "proc" / str(one), pipe))
 
 
-def can_be_traced(pid: int, root: Path = Path("/")) -> bool:
-    """Whether the kernel lets us look into a process's memory, by ptrace's rules; nothing of it is read."""
+def is_interpreter(exe: str | None) -> bool:
+    """Whether the program of a process is CPython's own: an application with Python in it would start once more."""
+    return exe is not None and _CPYTHON.fullmatch(Path(exe).name) is not None
+
+
+def can_be_traced(pid: int, root: Path = Path("/")) -> bool | None:
+    """Whether the kernel lets us look into a process's memory, by ptrace's rules; None where it is gone. Nothing of it
+    is read."""
     try:
         with (root / "proc" / str(pid) / "mem").open("rb", buffering=0):
             return True
+    except (FileNotFoundError, ProcessLookupError):
+        return None
     except OSError:
         return False
 

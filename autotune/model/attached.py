@@ -49,6 +49,8 @@ class AttachVerdict(Struct, frozen=True):
     kind: VerdictKind
     text: str
     evidence: tuple[str, ...]
+    lost_share: float | None = None
+    """Of the time, what is lost to it at most; None where it names nothing that has a share."""
 
 
 class ThreadUse(Struct, frozen=True):
@@ -125,7 +127,7 @@ class Storage(Struct, frozen=True):
 class GpuUse(Struct, frozen=True):
     """One GPU that the process uses. `busy_share`: of NVML's periods with any kernel running, by anybody.
 
-    `is_certain` is False where NVML does not list the process, and CUDA_VISIBLE_DEVICES says which GPU it is.
+    `is_certain` is False where NVML does not list the process, and several GPUs are visible to it: this is the first.
     `other_processes` compute on it, too.
     """
 
@@ -153,7 +155,10 @@ class AttachedProgress(Struct, frozen=True):
     step_s: float | None
     is_own_rate: bool
     left_s: float | None
-    """Seconds until its end."""
+    """Seconds until its end; None where that is not known."""
+
+    is_of_epoch: bool = False
+    """Whether its bar may count the batches of one epoch only: then how much is left after that is not known."""
 
 
 class AttachedRestart(Struct, frozen=True):

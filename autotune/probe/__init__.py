@@ -53,6 +53,11 @@ def start_watch() -> None:
     imports.install({"torch": [_on_watched_torch]})
 
 
+def import_window() -> None:
+    """Import all that measures a window of a process that trains already."""
+    from .watch import remote  # noqa: F401
+
+
 def measure_window(asked: dict[str, Any]) -> None:
     """Measure one window of this process, which trains already, from a thread of ours (`watch/remote.py`)."""
     from .watch import remote

@@ -40,6 +40,11 @@ def attach(package: str, asked: "dict[str, object]") -> None:
     """Measure one window of this process, which runs already (watch/remote.py). Raises where that cannot be."""
     if os.environ.get("AUTOTUNE_REQUEST") or os.environ.get("AUTOTUNE_WATCH", "0") not in ("", "0"):
         raise RuntimeError("autotune measures or watches this process already")
+    before, sys.dont_write_bytecode = sys.dont_write_bytecode, True  # it may be another user's, in autotune's folder
+    try:
+        load(package, lambda module: module.import_window())
+    finally:
+        sys.dont_write_bytecode = before
     load(package, lambda module: module.measure_window(asked))
 
 

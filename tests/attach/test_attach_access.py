@@ -27,6 +27,8 @@ def root(tmp_path):
         (tmp_path / "proc/7").mkdir(parents=True)
         if memory:
             (tmp_path / "proc/7/mem").touch()
+        else:
+            (tmp_path / "proc/7/mem").mkdir()  # a folder cannot be opened for reading
         if scope is not None:
             (tmp_path / "proc/sys/kernel/yama").mkdir(parents=True)
             (tmp_path / "proc/sys/kernel/yama/ptrace_scope").write_text(f"{scope}\n")
@@ -37,6 +39,10 @@ def root(tmp_path):
 
 def test_where_the_kernel_lets_us_there_is_no_reason(root):
     assert why_not(root(1, memory=True)) == ("", "")
+
+
+def test_a_process_that_is_gone_is_not_one_that_is_forbidden(tmp_path):
+    assert why_not(tmp_path) == ("the process ended meanwhile", "")
 
 
 def test_a_debugger_is_in_the_way(root):

@@ -34,6 +34,7 @@ ABOUT = ProcessAbout(
 
 def process(*threads, pid=7, parent=1, **changes):
     fields = {"major_faults": 0, "rss_bytes": 100, "swap_bytes": 0, "read_bytes": None, "write_bytes": None} | changes
+    fields = {"cpu_s": sum(one.cpu_s for one in threads), "reaped_cpu_s": 0.0} | fields
     return ProcessReading(pid, parent, "python", "S", 1, threads, **fields)
 
 
@@ -45,6 +46,7 @@ def samples(*moments, **changes):
     fields = {
         "quota": None,
         "host_cpus": 8,
+        "cores": 4,
         "throttled_share": None,
         "oom_kills": None,
         "memory_limit_bytes": None,
@@ -96,10 +98,37 @@ def test_a_worker_that_began_meanwhile_counts_and_what_is_hidden_stays_unknown()
     assert found.storage.read_bytes_per_s is None
 
 
-def progressed(*steps, total=100, step_s=9.0):
+def test_workers_of_an_epoch_that_ended_count_once_and_their_cpu_time_is_not_lost():
+    """The first epoch's worker uses a CPU for a second, the next one's for two; what has ended, its parent counts."""
+
+    def worker(pid, cpu_s):
+        return process(thread(cpu_s, tid=pid, state="R", sleeps_in=""), pid=pid, parent=7)
+
+    def parent(reaped=0.0):
+        return process(thread(0.0), reaped_cpu_s=reaped)
+
+    old, new = worker(9, 0.5), worker(10, 0.0)
+    found = facts(
+        target((old, "worker"), (new, "worker")),
+        samples(
+            Moment(0.0, (parent(), old), None, None),
+            Moment(1.0, (parent(), worker(9, 1.5)), None, None),
+            Moment(2.0, (parent(1.5), new), None, None),
+            Moment(3.0, (parent(1.5), worker(10, 1.0)), None, None),
+            Moment(4.0, (parent(1.5), worker(10, 2.0)), None, None),
+        ),
+    )
+    (one,) = found.workers
+    assert (one.pid, one.cpus) == (10, pytest.approx(1.0))
+    assert (found.cpus.own, found.cpus.children) == (0.0, pytest.approx(3.0 / 4.0))
+
+
+def progressed(*steps, total=100, step_s=9.0, epoch=None):
     """The progress after looks of a second each."""
     rows = [
-        Moment(float(at), (process(thread(0.0)),), None, ProgressReading("a.log", ProgressLine(step, total, step_s)))
+        Moment(
+            float(at), (process(thread(0.0)),), None, ProgressReading("a.log", ProgressLine(step, total, step_s, epoch))
+        )
         for at, step in enumerate(steps)
     ]
     return facts(target(), samples(*rows)).progress
@@ -115,6 +144,13 @@ def test_the_rate_is_that_between_the_moments_at_which_the_line_moved():
 def test_a_line_that_does_not_move_twice_or_begins_again_has_its_own_rate(steps):
     found = progressed(*steps)
     assert (found.step, found.step_s, found.is_own_rate) == (steps[-1], 9.0, True)
+
+
+def test_what_is_left_is_not_known_where_the_bar_may_be_of_one_epoch():
+    assert progressed(10, 10, 12, 12, 14, 14, epoch=2).left_s is None
+    assert progressed(10, 10, 12, 12, 14, 14, epoch=2).is_of_epoch
+    again = progressed(90, 95, 1, 6)
+    assert (again.left_s, again.is_of_epoch) == (None, True)
 
 
 def test_a_pasted_line_counts_where_no_file_has_one():

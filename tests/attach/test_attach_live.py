@@ -13,6 +13,7 @@ from pathlib import Path
 import jsonschema
 import pytest
 
+from autotune.attach import target
 from autotune.attach.attach import AttachOptions, attach
 from autotune.errors import UsageError
 from autotune.machine import other_process
@@ -64,7 +65,7 @@ def test_a_training_whose_loader_starves_it(training):
 def test_a_healthy_training_on_all_its_cpus(training):
     count = len(os.sched_getaffinity(0))
     found = look(training("--bound", "model", "--threads", count).pid, 3.0)
-    assert found.verdict.kind in {"cpu_busy", "one_thread", "cannot_tell"} | SHORT
+    assert found.verdict.kind in {"cpu_busy"} | SHORT or found.cpus.own < 0.8 * found.cpus.allowed, found
     assert found.workers == ()
 
 
@@ -155,6 +156,32 @@ def test_what_is_not_here_and_what_ends_meanwhile(start, script):
     with pytest.raises(UsageError, match="has ended"):
         look(short.pid, 30.0)
         look(short.pid, 30.0)
+
+
+def test_one_that_ends_during_the_look_is_said_to_have_ended(start, script):
+    short = start(script("import time\nprint('go', flush=True)\ntime.sleep(2.0)\n"))
+    found = look(short.pid, 30.0)
+    assert found.notes[0] == "it has ended meanwhile: what is said is of the time before"
+    assert [tier.said for tier in found.tiers[1:]] == ["the process ended meanwhile"] * 2
+    assert (found.restart.answer, found.restart.missing) == ("cannot_tell", ("how it ended",))
+
+
+def test_a_thread_is_no_process(start, script):
+    text = "import threading, time\nthreading.Thread(target=time.sleep, args=(60,)).start()\nprint('go', flush=True)\n"
+    one = start(script(text))
+    (thread,) = [int(name) for name in os.listdir(f"/proc/{one.pid}/task") if int(name) != one.pid]
+    with pytest.raises(UsageError, match=f"{thread} is a thread of process {one.pid}") as raised:
+        look(thread)
+    assert raised.value.to_do == f"Look at the process: autotune diagnose --pid {one.pid}"
+
+
+def test_a_thread_of_the_kernel_is_refused(tmp_path):
+    folder = tmp_path / "proc/2"
+    folder.mkdir(parents=True)
+    flags, others = 0x00200000 | 0x40, " ".join(["0"] * 40)
+    (folder / "stat").write_text(f"2 (kthreadd) S 0 0 0 0 -1 {flags} {others}\n")
+    with pytest.raises(UsageError, match="2 is a thread of the kernel"):
+        target.find(2, tmp_path)
 
 
 NOBODY = 65534

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import subprocess
 import sys
@@ -9,9 +10,12 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
+from test_attach_facts import ABOUT
 
 from autotune.attach import stacks, target
 from autotune.attach.stacks import Frame
+from autotune.attach.target import Target
 
 TORCH = "/venv/lib/python3.11/site-packages/torch"
 MAIN = Frame("/home/me/train.py", 68, "main")
@@ -78,6 +82,21 @@ def test_the_thread_that_trains_is_told_by_its_phases():
     assert stacks.training_thread(samples, 7) is samples[8]
     assert stacks.training_thread({7: samples[7], 9: Counter({(USER,): 9})}, 7) is samples[7]
     assert stacks.training_thread({}, 7) == {}
+
+
+def test_a_folder_of_the_project_is_not_taken_for_pythons_own_sampler(monkeypatch, tmp_path):
+    """What it imports, and where: nothing of the folder that autotune is called in."""
+    (tmp_path / "profiling").mkdir()
+    (tmp_path / "profiling" / "__init__.py").write_text("raise SystemExit('of the project')\n")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(stacks.shutil, "which", lambda *given, **named: None)
+    about = replace(ABOUT, python=(3, 15), uid=os.geteuid(), exe=os.path.realpath(sys.executable))
+    _, words = stacks._program(Target(about, (), ()))
+    with pytest.raises(ValueError, match="No module named") as raised:
+        stacks._by_python(words, Target(about, (), ()), 1)
+    assert "of the project" not in str(raised.value)
+    for changes in ({"same_files": False}, {"exe": "/bin/sh"}, {"uid": os.geteuid() + 1}):
+        assert stacks._program(Target(replace(about, **changes), (), ())) is None
 
 
 SPIN = "import sys\n\ndef work():\n    return sum(range(1000))\n\nprint('go', flush=True)\nwhile True:\n    work()\n"

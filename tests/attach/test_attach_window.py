@@ -31,7 +31,8 @@ SCRIPT = textwrap.dedent(
     from torch.optim import optimizer as module
     from torch.utils.data import DataLoader
 
-    begin, steps, folder = sys.argv[1], int(sys.argv[2]), sys.argv[3]
+    begin, steps, folder, pause_s = sys.argv[1], int(sys.argv[2]), sys.argv[3], float(sys.argv[4])
+    in_step = sys.argv[5] == "in_step"
 
     def state():
         hooks = module._global_optimizer_post_hooks, module._global_optimizer_pre_hooks
@@ -44,16 +45,21 @@ SCRIPT = textwrap.dedent(
     optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
     loader, losses, made, before = DataLoader(torch.randn(4 * steps, 8), batch_size=4), [], 0, state()
     for batch in loader:
-        time.sleep(0.01)
         loss = model(batch).square().mean()
         loss.backward()
-        optimizer.step()
+        if in_step:
+            optimizer.step(lambda: time.sleep(pause_s if made >= 5 else 0.0))
+        else:
+            time.sleep(pause_s)
+            optimizer.step()
         optimizer.zero_grad()
         losses.append(loss.item())
         made += 1
         if made == 5 and begin != "-":
-            exec(compile(open(begin).read(), begin, "exec"), {})
-        if made > 20 and os.path.exists(folder + "/over"):
+            began = open("/proc/self/stat").read().rpartition(")")[2].split()[19]  # of this process, not of the tests'
+            text = open(begin).read().replace("-1.5)", began + ")")
+            exec(compile(text, begin, "exec"), {})
+        if made > 6 and os.path.exists(folder + "/over"):
             break
     time.sleep(0.1)
     print(state() == before, made, ["%.9f" % each for each in losses[:30]])
@@ -73,8 +79,8 @@ def trained(tmp_path, monkeypatch):
     (tmp_path / "train.py").write_text(SCRIPT)
     started = []
 
-    def run(begin, folder, steps=2000):
-        words = [sys.executable, "train.py", begin, str(steps), str(folder)]
+    def run(begin, folder, steps=2000, pause_s=0.01, where=""):
+        words = [sys.executable, "train.py", begin, str(steps), str(folder), str(pause_s), where]
         environ = {**os.environ, "OMP_NUM_THREADS": "1"}
         pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
         started.append(subprocess.Popen(words, cwd=tmp_path, text=True, env=environ, **pipes))
@@ -95,8 +101,12 @@ def asked(folder, limit_s=60.0):
 
 
 def begun(where):
-    """The file that a process is to run for a window."""
-    return remote_window._begin_file(Target(replace(ABOUT, uid=os.geteuid(), pid=os.getpid()), (), ()), where)
+    """The file that a process is to run for a window; it puts in when it has begun itself."""
+    return remote_window._begin_file(a_target(start_ticks=-1.5), where)
+
+
+def a_target(**changes):
+    return Target(replace(ABOUT, **{"uid": os.geteuid(), "pid": os.getpid()} | changes), (), ())
 
 
 @pytest.mark.train
@@ -120,14 +130,55 @@ def test_a_window_is_measured_and_everything_is_off_again(trained, tmp_path):
 
 @pytest.mark.train
 def test_steps_that_are_too_few_until_the_time_is_up_make_no_window_and_leave_nothing(trained, tmp_path):
-    where = asked(tmp_path / ".autotune" / "watch" / "attach-x", limit_s=0.001)
-    child = trained(str(begun(where)), where.folder)
+    where = asked(tmp_path / ".autotune" / "watch" / "attach-x", limit_s=0.7)
+    child = trained(str(begun(where)), where.folder, pause_s=0.5)
     said = remote_window._answer(where, OURS)
     (where.folder / "over").touch()
     out, err = child.communicate(timeout=200)
-    assert "steps in 0 s" in said or "made a step in 0 s" in said
+    assert "steps in 1 s are too few" in said or "made a step in 1 s" in said
     assert (err, child.returncode) == ("", 0)
     assert out.startswith("True ")
+
+
+@pytest.mark.train
+def test_a_training_that_is_always_in_its_optimizers_step_is_refused_within_the_limit(trained, tmp_path):
+    """As with step(closure): no hook can be added there."""
+    where = asked(tmp_path / ".autotune" / "watch" / "attach-x", limit_s=0.5)
+    child = trained(str(begun(where)), where.folder, pause_s=8.0, where="in_step", steps=7)
+    began = time.monotonic()
+    while not (where.folder / remote_window.ANSWER).exists() and time.monotonic() - began < 200:
+        time.sleep(0.05)
+    began = time.monotonic()
+    said = remote_window._answer(where, OURS)
+    assert time.monotonic() - began < 0.5 + 5.0 + 5.0
+    assert said == "its optimizer was in a step for 0 s: no hook can be added in one"
+    (where.folder / "over").touch()
+    out, err = child.communicate(timeout=200)
+    assert (err, child.returncode) == ("", 0)
+    assert out.startswith("True ")
+
+
+def test_the_probe_is_loaded_without_a_file_written_beside_it(tmp_path):
+    package = tmp_path / "probe"
+    package.mkdir()
+    (package / "__init__.py").write_text(
+        "def import_window():\n    from . import other\n\ndef measure_window(asked):\n    asked.append(1)\n"
+    )
+    (package / "other.py").touch()
+    names = {"__name__": "_autotune_load"}
+    exec(Path(remote_window.PROBE / "load.py").read_text(), names)
+    names["_NAME"] = "_a_probe_of_this_test"
+    asked_for, before = [], sys.dont_write_bytecode
+    sys.dont_write_bytecode = False
+    try:
+        names["attach"](str(package), asked_for)
+        assert sys.dont_write_bytecode is False
+    finally:
+        sys.dont_write_bytecode = before
+        sys.modules.pop(names["_NAME"], None)
+        sys.modules.pop(f"{names['_NAME']}.other", None)
+    assert asked_for == [1]
+    assert not list(package.rglob("*.pyc"))
 
 
 @pytest.mark.train
@@ -154,12 +205,38 @@ def test_a_process_that_ends_meanwhile_is_not_waited_for(tmp_path):
     assert remote_window._answer(asked(tmp_path), gone) == "the process ended meanwhile"
 
 
-def test_a_file_that_is_read_too_late_does_nothing(tmp_path, monkeypatch):
-    monkeypatch.setattr(remote_window, "REACH_S", -1.0)
-    file = begun(asked(tmp_path / "x"))
+@pytest.mark.parametrize(("reach_s", "later"), [(-1.0, 0), (20.0, 1)], ids=["too late", "another process"])
+def test_a_file_that_is_read_too_late_or_by_another_process_does_nothing(tmp_path, monkeypatch, reach_s, later):
+    monkeypatch.setattr(remote_window, "REACH_S", reach_s)
+    started = []
+    monkeypatch.setattr("_thread.start_new_thread", lambda *given: started.append(given))
+    file = remote_window._begin_file(a_target(start_ticks=OURS.about.start_ticks + later), asked(tmp_path / "x"))
     exec(compile(file.read_text(), str(file), "exec"), {})
-    time.sleep(0.1)
-    assert not (tmp_path / "x").exists()
+    assert started == []
+
+
+def test_it_is_begun_in_the_process_that_is_meant(tmp_path, monkeypatch):
+    started = []
+    monkeypatch.setattr("_thread.start_new_thread", lambda *given: started.append(given))
+    file = remote_window._begin_file(a_target(start_ticks=OURS.about.start_ticks), asked(tmp_path / "x"))
+    exec(compile(file.read_text(), str(file), "exec"), {})
+    assert len(started) == 1
+
+
+def test_a_project_that_others_may_write_gets_a_folder_elsewhere(tmp_path):
+    root = tmp_path / "project"
+    root.mkdir(mode=0o755)
+    (root / "pyproject.toml").touch()
+    one = a_target(cwd=str(root))
+    assert remote_window._folder(one).parent == root / ".autotune" / "watch"
+    (root / ".autotune").mkdir(mode=0o755)
+    (root / ".autotune" / "watch").symlink_to(tmp_path)
+    assert not remote_window._folder(one).is_relative_to(tmp_path / "project")
+    (root / ".autotune" / "watch").unlink()
+    (root / ".autotune").chmod(0o777)
+    elsewhere = remote_window._folder(one)
+    assert not elsewhere.is_relative_to(root)
+    assert elsewhere.parent.stat().st_mode & 0o777 == 0o700
 
 
 @pytest.mark.parametrize(
@@ -196,6 +273,7 @@ NEW = replace(ABOUT, python=(3, 14), uid=os.geteuid(), pid=os.getpid(), exe=sys.
         ({"tracer": 5}, "process 5 traces it already", "debugger"),
         ({"same_files": False}, "sees other files than autotune", "Run autotune in it"),
         ({"exe": "/usr/bin/python3.14 (deleted)"}, "its program is no longer there", "AUTOTUNE_WATCH=1"),
+        ({"exe": "/bin/sh"}, "its program, sh, is no interpreter of Python", "AUTOTUNE_WATCH=1"),
     ],
 )
 def test_what_cannot_be_asked_is_refused_with_the_way_round(changes, said, to_do):
@@ -210,7 +288,8 @@ def test_a_python_that_refuses_is_quoted_and_leaves_no_file(tmp_path):
     """This one is too old to know sys.remote_exec; its process is said to be of a newer one."""
     if hasattr(sys, "remote_exec"):
         pytest.skip("it knows it")
-    about = replace(NEW, pid=os.getppid(), cwd=str(tmp_path))
+    parent = other_process.about(os.getppid())
+    about = replace(NEW, pid=parent.pid, start_ticks=parent.start_ticks, cwd=str(tmp_path))
     found, tier = remote_window.measure(Target(about, (), ()))
     assert found is None
     assert list(Path(tempfile.gettempdir()).iterdir()) == []

@@ -42,7 +42,7 @@ def use(cpu=0.0, queued=0.0, disk=0.0, waits=0.0, name="python"):
 def facts(**changes):
     """Those of a training whose loader starves it, on the CPU."""
     workers = (WORKER, replace(WORKER, pid=4713))
-    one = Facts(MAIN, (), workers, CPUS, MEMORY, Storage(0.0, 0.0), (), PROGRESS, "S")
+    one = Facts(MAIN, (), workers, CPUS, MEMORY, Storage(0.0, 0.0), (), PROGRESS, "S", False, None)
     return replace(one, **changes)
 
 

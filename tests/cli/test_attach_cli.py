@@ -51,6 +51,8 @@ def test_json_to_a_file(asked, tmp_path):
         (["--pid", "7", "--format", "html"], "unknown format 'html'"),
         (["--seconds", "3", "train.py"], "--seconds: it is about the process of --pid, and there is none"),
         (["--pid", "7", "--tier", "4"], "4 is not in the range"),
+        (["--pid", "7", "--seconds", "nan"], "it looks for at most 3,600 seconds"),
+        (["--pid", "7", "--seconds", "inf"], "it looks for at most 3,600 seconds"),
         (["--pid", "0"], "0 is not in the range"),
     ],
 )

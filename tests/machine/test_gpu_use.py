@@ -27,8 +27,14 @@ def test_the_devices_that_list_the_process_are_its_own(fake_nvml, board):
 def test_where_none_lists_it_cuda_says_which_it_is(fake_nvml, board):
     library = fake_nvml(board(name="A"), board(name="B", pids=(5,)))
     (found,) = looked(library, (7,), {"CUDA_VISIBLE_DEVICES": "1"})
-    assert (found.name, found.is_certain) == ("B", False)
+    assert (found.name, found.is_certain) == ("B", True)
     assert (found.process_bytes, found.other_processes) == (None, None)
+
+
+def test_of_several_that_it_may_see_none_is_certainly_its_own(fake_nvml, board):
+    """A local rank in a container computes on a GPU of its number."""
+    (found,) = looked(fake_nvml(board(name="A", pids=(5,)), board(name="B", pids=(6,))), (7,), {"LOCAL_RANK": "1"})
+    assert (found.name, found.is_certain, found.other_processes) == ("A", False, None)
 
 
 def test_a_gpu_that_is_slowed_down_says_why(fake_nvml, board):
@@ -40,7 +46,7 @@ def test_a_gpu_that_is_slowed_down_says_why(fake_nvml, board):
 def test_what_nvml_does_not_tell_is_unknown(fake_nvml, board):
     silent = board(pids=None, utilisation=None, clock=None, mask=None)
     (found,) = looked(fake_nvml(silent), (7,), {})
-    assert (found.summary["gpu_kernel_share"], found.other_processes, found.is_certain) == (None, None, False)
+    assert (found.summary["gpu_kernel_share"], found.other_processes, found.is_certain) == (None, None, True)
 
 
 def test_without_a_visible_gpu_there_is_none(fake_nvml, board):

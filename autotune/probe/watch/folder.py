@@ -61,6 +61,12 @@ def _may_hold_project(folder: str, start: str) -> bool:
     return not about.st_mode & stat.S_IWGRP or _is_private(about.st_uid, about.st_gid)
 
 
+def is_only_ours(folder: str) -> bool:
+    """Whether it is a folder of this user, and nobody else may write it: nobody has put a link into it."""
+    about = os.lstat(folder)
+    return stat.S_ISDIR(about.st_mode) and about.st_uid == os.geteuid() and _may_hold_project(folder, folder)
+
+
 def _is_private(user: int, group: int) -> bool:
     import grp
     import pwd

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import sys
 import weakref
+from _thread import RLock
 from time import monotonic_ns
 
 from .. import ending
@@ -27,7 +28,8 @@ class StepClock:
 
     `steps` were made. `ends` are the moments of the last ones (monotonic ns), which who looks may empty. `on_look` is
     called after step `look_at`, and after the first step that ends later than `look_due`. A session, while it measures
-    a window, is told when the optimizer begins and ends.
+    a window, is told when the optimizer begins and ends. `edge` is held while a step's end is looked at: another thread
+    that holds it finds no window half opened, or half closed.
     """
 
     def __init__(self, on_look: Callable[[int], object]) -> None:
@@ -37,10 +39,12 @@ class StepClock:
         self._on_look = on_look
         self._after_handle: Any = None
         self._before_handle: Any = None
+        self.is_off = False
         self.clear()
 
     def clear(self) -> None:
-        """As at the start: in a forked child."""
+        """As at the start: in a forked child, where the thread that held the lock may not be."""
+        self.edge = RLock()
         self.steps = 0
         self.ends: list[int] = []
         self.look_at, self.look_due = 1, 0
@@ -63,6 +67,12 @@ class StepClock:
         """Count on, and look no more."""
         self.session = None
         self.look_at = self.look_due = sys.maxsize
+
+    def off(self) -> None:
+        """From now on the hooks do nothing, in whatever moment torch is: to take them off, it must not be in one."""
+        with self.edge:
+            self.is_off = True
+            self.rest()
 
     def stop(self) -> None:
         """Take the hooks off; not from inside one of them, which torch does not bear."""
@@ -92,7 +102,7 @@ class StepClock:
 
     def _before(self, optimizer: Any, args: Any, kwargs: Any) -> None:
         """`is_compiling` comes first, as in hooks/model.py: dynamo must see no state of ours."""
-        if self._is_compiling():
+        if self._is_compiling() or self.is_off:
             return
         if not self._is_stepping and self.session is not None and self.session.recorder.is_mine():
             self._began = self.session.recorder.enter("optimizer")
@@ -100,24 +110,25 @@ class StepClock:
 
     def _after(self, optimizer: Any, args: Any, kwargs: Any) -> None:
         """Between windows this is all that a step costs."""
-        if self._is_compiling():
+        if self._is_compiling() or self.is_off:
             return
         try:
-            if self._before_handle is not None and not self._ended():
-                return
-            if self._first() is not optimizer and not self._takes_over(optimizer):
-                return
-            if self._is_by_groups and not self._is_first_group(optimizer):
-                return
-            if self._others:
-                self._others.clear()
-            now = monotonic_ns()
-            self.steps += 1
-            self.ends.append(now)
-            if self.session is not None:
-                self.session.on_first_optimizer_step()
-            if self.steps >= self.look_at or now >= self.look_due:
-                self._on_look(now)
+            with self.edge:
+                if self.is_off or (self._before_handle is not None and not self._ended()):
+                    return
+                if self._first() is not optimizer and not self._takes_over(optimizer):
+                    return
+                if self._is_by_groups and not self._is_first_group(optimizer):
+                    return
+                if self._others:
+                    self._others.clear()
+                now = monotonic_ns()
+                self.steps += 1
+                self.ends.append(now)
+                if self.session is not None:
+                    self.session.on_first_optimizer_step()
+                if self.steps >= self.look_at or now >= self.look_due:
+                    self._on_look(now)
         except Exception as error:
             ending.judge(error)
 

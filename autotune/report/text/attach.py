@@ -143,7 +143,11 @@ def _gpu(gpu: GpuUse) -> str:
         why = f" ({', '.join(gpu.slow_downs)})" if gpu.slow_downs else ""
         parts.append(f"slowed down {percent(gpu.throttled_share)} of the time{why}")
     parts += [f"{gpu.other_processes} other processes"] if gpu.other_processes else []
-    parts += [] if gpu.is_certain else ["NVML does not list the process: taken from CUDA_VISIBLE_DEVICES"]
+    parts += (
+        []
+        if gpu.is_certain
+        else ["NVML does not list the process, which may use another one: this is the first that it sees"]
+    )
     return ", ".join(parts)
 
 
