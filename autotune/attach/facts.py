@@ -224,8 +224,8 @@ def _own_rate(source: str, line: ProgressLine, *, is_of_epoch: bool = False) -> 
 def _at(
     source: str, line: ProgressLine, step_s: float | None, *, is_own_rate: bool, is_of_epoch: bool = False
 ) -> AttachedProgress:
-    """A bar with an epoch before it may count that epoch's batches, as predict/job_position.py takes it, and one that
-    begins again does: of how many epochs nothing tells."""
+    """Where the run stands. What is left is unknown from a bar that counts the batches of one epoch: it names an epoch
+    (the rule of predict/job_position.py), or it began again during the look."""
     step, is_of_epoch = line.step or 0, is_of_epoch or line.epoch is not None
     left_s = None if line.total is None or step_s is None or is_of_epoch else (line.total - step) * step_s
     return AttachedProgress(source, step, line.total, step_s, is_own_rate, left_s, is_of_epoch)

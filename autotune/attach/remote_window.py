@@ -86,7 +86,7 @@ class Asked(Struct, frozen=True):
 
 
 def measure(target: Target, limit_s: float = LIMIT_S) -> tuple[AttachedWindow | None, Tier]:
-    """The window of a process, and what is to be said of this tier."""
+    """The window of a process, and what the report says of this tier."""
     why, to_do = _why_not(target)
     if why:
         return None, Tier("window", "refused", why, to_do)

@@ -1,4 +1,4 @@
-"""Whether a restart with a repair can pay: at most what is wasted now is won back, of what the run has left."""
+"""Whether a restart with a repair can pay: it wins back at most the share that the run wastes now, of the time left."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """Stack samples of a process by a program that looks into it: py-spy, or Python 3.15's own sampler.
 
-What a stack is of is told by its frames: torch's functions, and those that catalogue/frameworks/ names for evaluations,
-saves and logs. Which file is the user's, by the rule that traces are read with (trace/frames.py).
+The frames of a stack tell its phase: torch's functions, and the functions that catalogue/frameworks/ names for
+evaluations, saves and logs. The rule for traces (trace/frames.py) tells the user's files.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ Samples = dict[int, Counter[tuple[Frame, ...]]]
 
 
 def take(target: Target, seconds: float) -> tuple[Stacks | None, Tier]:
-    """The samples of the training thread, and what is to be said of this tier."""
+    """The samples of the training thread, and what the report says of this tier."""
     why, to_do = access.why_not(target)
     if why:
         return None, Tier("stacks", "refused", why, to_do)
@@ -96,7 +96,7 @@ def _program(target: Target) -> tuple[str, list[str]] | None:
     about, exe = target.about, target.about.exe or ""
     is_ours = target.is_own and about.same_files is True and is_interpreter(exe) and os.access(exe, os.X_OK)
     if is_ours and (about.python or (0, 0)) >= OWN_SAMPLER:
-        # -I and a folder of our own: a project's `profiling/` is not what is meant.
+        # -I and a folder of our own, so that Python does not import a project's `profiling/`.
         return PYTHONS_OWN, [exe, "-I", "-m", "profiling.sampling"]
     return None
 

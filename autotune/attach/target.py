@@ -30,7 +30,7 @@ Roles = tuple[tuple[ProcessReading, str], ...]
 
 
 class Target(Struct, frozen=True):
-    """The process, what it is, and what is below it at the first look."""
+    """The process, what /proc says of it, and its child processes at the first look."""
 
     about: ProcessAbout
     children: Roles

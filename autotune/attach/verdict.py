@@ -27,7 +27,7 @@ WAITING, SLEEPING = 0.25, 0.3
 """Of the main thread's time: it waits for another thread or process; it sleeps elsewhere."""
 
 WORKING = 0.7
-"""Of the workers' time, that they do something: then they are what is waited for."""
+"""Of the workers' time, spent on batches: from here on the training thread waits for them."""
 
 ONE_CORE, OTHERS = 0.85, 0.3
 """CPUs of the main thread, and of all its other threads: one thread does all the work."""
@@ -51,8 +51,10 @@ NOTHING, ALL = 0.005, 0.98
 
 
 def verdict(facts: Facts, stacks: Stacks | None = None, window: AttachedWindow | None = None) -> AttachVerdict:
-    """The first case that holds; without one, that it cannot be told, and what was seen. A window knows the phases of
-    each step: what it says comes after a cause that lies outside of the process, and before all others."""
+    """The first case that holds, else "cannot tell" with what was seen.
+
+    A cause outside of the process comes first. Then comes the window, which knows the phases of each step.
+    """
     outside = next((found for case in _OUTSIDE if (found := case(facts, stacks)) is not None), None)
     if outside is not None:
         return outside
@@ -66,7 +68,7 @@ def verdict(facts: Facts, stacks: Stacks | None = None, window: AttachedWindow |
 
 
 def busy_share(use: ThreadUse) -> float | None:
-    """The share of the time in which a worker did not wait for work; None where that is not told."""
+    """The share of the time that a worker spent on work; None if unknown."""
     return None if use.waits_for_work_share is None else 1.0 - use.waits_for_work_share
 
 
