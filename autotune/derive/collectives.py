@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from autotune.derive.line_facts import place_name
+from autotune.derive.lines import place_name
 from autotune.derive.rank_waits import RankWaits, Site
 from autotune.derive.recording_view import RecordingView
 from autotune.model.evidence import RUN, Fact

@@ -27,7 +27,7 @@ from statistics import median
 from msgspec import Struct
 
 from autotune.derive import timeline, training_plan
-from autotune.derive.line_facts import place_name
+from autotune.derive.lines import place_name
 from autotune.derive.recording_view import MS, MeasuredWindow, RecordingView
 from autotune.derive.step import train_batches
 from autotune.derive.summary_statistics import kendall_tau, theil_sen

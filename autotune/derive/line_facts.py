@@ -6,16 +6,23 @@ import itertools
 import re
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
-from pathlib import PurePath
 
-from msgspec import Struct
-
-from autotune.derive import row_facts
+from autotune.derive import loop_facts, repeated_passes, row_facts
 from autotune.derive.kernels import shares
-from autotune.derive.lines import TABLE_GRADIENT, Cost, LineCosts, Place, collapsed, hot_lines, line_costs, module_names
+from autotune.derive.lines import (
+    TABLE_GRADIENT,
+    Cost,
+    LineCosts,
+    Place,
+    collapsed,
+    hot_lines,
+    line_costs,
+    module_names,
+    place_name,
+)
 from autotune.derive.recording_view import RecordingView
 from autotune.model.evidence import RUN, Fact, Location, Value
-from autotune.model.recording_sections import FrozenModule, LineResults, Loop
+from autotune.model.recording_sections import FrozenModule, LineResults
 from autotune.model.report import HotLine
 
 LEAST_FROZEN = 0.05
@@ -27,7 +34,6 @@ LEAST_SHARE = 0.03
 MOST_SUBJECTS = 8
 MOST_OF = 0.8
 """Of a line's samples: then it is part of the loop, or of the function, around it."""
-
 
 MODEL = frozenset((
     "mm", "addmm", "bmm", "baddbmm", "addmv", "matmul", "linear", "mv", "dot", "einsum", "conv", "convolution",
@@ -65,9 +71,6 @@ MOST_GRAPH = 0.05
 
 CLEARS = ("aten::fill_", "aten::zero_")
 
-CELLS = ("LSTMCell", "GRUCell", "RNNCell")
-
-LoopValues = tuple[Loop, dict[str, Value | None]]
 ResultValues = tuple[LineResults, dict[str, Value | None]]
 
 SEVERAL = 1.5
@@ -84,7 +87,7 @@ def facts(view: RecordingView) -> Iterator[Fact]:
         return
     lines = [line for line in hot_lines(found) if line.share >= LEAST_SHARE]
     exposed, trained = exposed_share(view), _trained_modules(view)
-    loops, results = _loops(view, found)[:MOST_SUBJECTS], _results(view, found)[:MOST_SUBJECTS]
+    loops, results = loop_facts.loops(view, found)[:MOST_SUBJECTS], _results(view, found)[:MOST_SUBJECTS]
     for number, line in enumerate(lines[:MOST_SUBJECTS], 1):
         inside = _around(line, found, loops, results)
         place = Location(line.file, line.line, end_line=line.end_line)
@@ -101,6 +104,7 @@ def facts(view: RecordingView) -> Iterator[Fact]:
         yield Fact("result.num_seen", RUN, len(results))
     yield from _frozen(view, found)
     yield from row_facts.facts(view, found)
+    yield from repeated_passes.facts(found)
 
 
 def _frozen(view: RecordingView, found: LineCosts) -> Iterator[Fact]:
@@ -139,11 +143,15 @@ def _cacheable(rows: Sequence[FrozenModule], found: LineCosts) -> Iterator[Fact]
         yield Fact("frozen.cacheable_bytes", RUN, sum(row["bytes"] for row in rows if row["name"] == name))
 
 
-def _around(line: HotLine, found: LineCosts, loops: Sequence[LoopValues], results: Sequence[ResultValues]) -> str:
+def _around(
+    line: HotLine, found: LineCosts, loops: Sequence[loop_facts.LoopValues], results: Sequence[ResultValues]
+) -> str:
     """Subjects of the loops and results that hold most of the line's samples: "loop#1, result#2"."""
     place = line.file, line.line
     own = [cost for cost in found.costs if cost.seen.count and _place(cost, found) == place]
-    of_loops = [(f"loop#{n}", [c for c in own if _is_inside(loop, c)]) for n, (loop, _) in enumerate(loops, 1)]
+    of_loops = [
+        (f"loop#{n}", [c for c in own if loop_facts.is_inside(loop, c)]) for n, (loop, _) in enumerate(loops, 1)
+    ]
     of_results = [
         (f"result#{n}", [c for c in own if _holds(row, c.seen.frames)]) for n, (row, _) in enumerate(results, 1)
     ]
@@ -162,12 +170,6 @@ def _stated(subject: str, place: Location, values: Mapping[str, Value | None]) -
     for name, value in values.items():
         if value is not None:
             yield Fact(f"{kind}.{name}", subject, value, (place,))
-
-
-def place_name(file: str, line: int, function: str) -> str:
-    """ "sample (dqn.py:70)", "train.py:12" at module level."""
-    where = f"{PurePath(file).name}:{line}"
-    return f"{function} ({where})" if function and function != "<module>" else where
 
 
 def exposed_share(view: RecordingView) -> float | None:
@@ -286,135 +288,6 @@ def spends(line: HotLine) -> str:
 
 def _operation(name: str) -> str:
     return f"torch.{name.split('::')[-1]}" if name.startswith("aten::") else name
-
-
-class _Inside(Struct, frozen=True):
-    """What a loop holds of a step: its ms, without and with the backward pass, by phase, and the modules that ran."""
-
-    ms: float
-    phases: Mapping[str, float]
-    ops: float
-    op_ms: float
-    modules: frozenset[str]
-
-
-def _loops(view: RecordingView, found: LineCosts) -> list[LoopValues]:
-    """Loops of several iterations in a step, those that cost most first; of nested ones each."""
-    sampled = view.recording.lines.get("lines") if view.recording.lines else None
-    recorded = found.recorded
-    if sampled is None or recorded is None:
-        return []
-    loops = []
-    for loop in sampled["loops"]:
-        runs = _iterations(loop, found)
-        if runs is None or runs < 2 or _is_training_loop(loop, found):
-            continue
-        inside = _inside(loop, found)
-        share = found.share(inside.ms)
-        if share < LEAST_SHARE:
-            continue
-        loops.append((share, loop, (runs, _length(loop, runs, found)), inside))
-    return [
-        (loop, _of_loop(loop, *runs, inside, share, view)) for share, loop, runs, inside in sorted(loops, key=_first)
-    ]
-
-
-def _is_training_loop(loop: Loop, found: LineCosts) -> bool:
-    """Whether batches are fetched in it, beside other work, or weights are updated: accumulation, several updates."""
-    phases = {
-        cost.phase
-        for cost in found.costs
-        for file, line, *_ in cost.seen.frames
-        if cost.seen.count and file == loop["file"] and loop["line"] <= line <= loop["last"]
-    }
-    return "optimizer" in phases or ("data_wait" in phases and len(phases) > 1)
-
-
-def _first(found: tuple[float, Loop, tuple[float, float], _Inside]) -> float:
-    return -found[0]
-
-
-def _of_loop(
-    loop: Loop, runs: float, length: float, inside: _Inside, share: float, view: RecordingView
-) -> dict[str, Value | None]:
-    is_cuda = view.recording.device_type == "cuda"
-    types = {row["name"]: row["type"] for row in module_names(view)}
-    cells = sorted({types[name] for name in inside.modules if types.get(name) in CELLS})
-    kinds = {collapsed(name) for name in inside.modules}
-    return {
-        "where": place_name(loop["file"], loop["line"], ""),
-        "share": share,
-        "phase": max(inside.phases, key=lambda phase: inside.phases[phase]) if inside.phases else "backward",
-        "runs": runs,
-        "length": length,
-        "ops": inside.ops,
-        # On CUDA an operation takes the CPU as long as its launch does, whatever the kernel computes.
-        "op_us": inside.op_ms * 1e3 / inside.ops if inside.ops and not is_cuda else None,
-        "is_carried": bool(loop["carried"]),
-        "carried": ", ".join(name for name in loop["carried"] if name) or "none",
-        "cell": ", ".join(cells) or "none",
-        "feeds_back": bool(loop["fed_back"]) or loop["kind"] == "while",
-        # A loop over layers runs other modules in each iteration.
-        "is_over_modules": len(inside.modules) > len(kinds) and len(inside.modules) >= runs / 2,
-    }
-
-
-def _iterations(loop: Loop, found: LineCosts) -> float | None:
-    place = found.statement.place((loop["file"], loop["body"], "", 0))
-    traced = found.traced.get(place)
-    if traced is None:
-        return None
-    if loop["kind"] == "comprehension" and traced.inner_runs is not None:
-        return traced.inner_runs
-    return traced.runs  # Python 3.12 has no frame for most comprehensions
-
-
-def _length(loop: Loop, runs: float, found: LineCosts) -> float:
-    """Iterations each time that the loop is entered."""
-    header = found.traced.get(found.statement.place((loop["file"], loop["line"], "", 0)))
-    if header is None or header.runs is None:
-        return runs
-    # The line of a for loop runs once more than its body; that of a comprehension once.
-    entered = header.runs if loop["kind"] == "comprehension" else header.runs - runs
-    return runs / max(1.0, entered)
-
-
-def _inside(loop: Loop, found: LineCosts) -> _Inside:
-    """The costs that were sampled inside the loop; the backward pass and the operations of a place by the part of its
-    own samples that was."""
-    own: dict[Place, float] = defaultdict(float)
-    all_ms: dict[Place, float] = defaultdict(float)
-    phases: dict[str, float] = defaultdict(float)
-    modules: set[str] = set()
-    for cost in found.costs:
-        if not cost.seen.frames or not cost.seen.count:
-            continue
-        place = found.statement.place(cost.seen.frames[-1])
-        all_ms[place] += cost.ms
-        if _is_inside(loop, cost):
-            own[place] += cost.ms
-            phases[cost.phase] += cost.ms
-            modules |= {cost.seen.module} if cost.seen.module else set()
-    parts = {place: ms / all_ms[place] for place, ms in own.items() if all_ms[place]}
-    charged = sum(
-        cost.ms * parts.get(found.statement.place(cost.seen.frames[-1]), 0.0)
-        for cost in found.costs
-        if cost.seen.frames and not cost.seen.count
-    )
-    traced = [(found.traced[place], part) for place, part in parts.items() if place in found.traced]
-    return _Inside(
-        ms=sum(own.values()) + charged,
-        phases=phases,
-        ops=sum(one.ops * part for one, part in traced),
-        op_ms=sum(one.ops * (one.op_us or 0.0) / 1e3 * part for one, part in traced),
-        modules=frozenset(modules),
-    )
-
-
-def _is_inside(loop: Loop, cost: Cost) -> bool:
-    """Whether one of its frames stands in the body of the loop, of a comprehension in its lines."""
-    first = loop["line"] if loop["kind"] == "comprehension" else loop["body"]
-    return any(file == loop["file"] and first <= line <= loop["last"] for file, line, *_ in cost.seen.frames)
 
 
 def _results(view: RecordingView, found: LineCosts) -> list[ResultValues]:

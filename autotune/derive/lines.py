@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from pathlib import PurePath
 from typing import Any
 
 from msgspec import Struct
@@ -351,6 +352,12 @@ def _most(totals: Mapping[str, float]) -> list[tuple[str, float]]:
 def _named_function(frames: Sequence[Frame]) -> str:
     """Of a comprehension, the function that it stands in."""
     return next((name for _, _, name, _ in reversed(frames) if not _is_inner(name)), "")
+
+
+def place_name(file: str, line: int, function: str) -> str:
+    """ "sample (dqn.py:70)", "train.py:12" at module level."""
+    where = f"{PurePath(file).name}:{line}"
+    return f"{function} ({where})" if function and function != "<module>" else where
 
 
 def collapsed(module: str) -> str:

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 from statistics import fmean, median
 
 from autotune.derive import preparation_samples, preparation_time, training_plan
-from autotune.derive.line_facts import place_name
+from autotune.derive.lines import place_name
 from autotune.derive.loaders import LoaderSubject
 from autotune.derive.recording_view import MS, MeasuredWindow, RecordingView, S
 from autotune.derive.replays import quiet_ms, steps_ns

@@ -414,6 +414,22 @@ class LineRuns(TypedDict):
     count: int
 
 
+class RepeatedPasses(TypedDict):
+    """Backward passes of one stack that go through the same nodes, over all recorded steps."""
+
+    frames: list[tuple[str, int, str, int]]
+    """The user's, the innermost last: file, line, function, and the function's first line."""
+
+    passes: int
+    """How often the node ran that ran most often."""
+
+    again_ns: int
+    """Runs of nodes but for the first of each, and of the nodes that these made."""
+
+    loops: list[Loop]
+    """Those that the frames are in."""
+
+
 class RecordedOperations(TypedDict):
     """One or two live steps after the window, recorded by torch's profiler and a trace of the user's lines."""
 
@@ -424,6 +440,9 @@ class RecordedOperations(TypedDict):
 
     rows: list[LineOperations]
     modules: list[ModuleName]
+    repeated_passes: NotRequired[list[RepeatedPasses]]
+    """Those first whose repetitions took most."""
+
     runs: list[LineRuns]
     statements: list[tuple[str, int, int]]
     """(file, first line, last line) of the statements over several lines that the rows are in."""

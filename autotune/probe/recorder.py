@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from typing import Any, Callable
 
     from .device_clock import DeviceClock
-    from .shapes import CallSite, Event, Function, ModuleWatch, Row
+    from .shapes import CallSite, Event, Function, ModuleWatch, PassWatch, Row
 
 
 MOST_INPUTS = 64
@@ -32,6 +32,7 @@ class Recorder:
     one call takes ten times as long as in a loop of its own.
     `sniff`, if any, is called with every module that runs inside a root's forward.
     `modules`, if any, is told of every module whose call begins or ends inside a root's forward, that of the root too.
+    `passes`, if any, is told of every backward pass.
     `in_forward` and `in_backward` repeat what `stack` holds, because every submodule's call asks them; `has_grad` says
     whether the last forward was called with gradients.
     `thread` is the one that trains: the main thread until another one runs the first backward.
@@ -58,6 +59,7 @@ class Recorder:
         self.has_grad = True
         self.sniff: Callable[[Any], None] | None = None
         self.modules: ModuleWatch | None = None
+        self.passes: PassWatch | None = None
         self.in_backward = False
         self.failed_phase: str | None = None
         self.loader = -1

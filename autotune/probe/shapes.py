@@ -63,6 +63,13 @@ class ModuleWatch(Protocol):
         """`call(module, *args, **kwargs)`, noted."""
 
 
+class PassWatch(Protocol):
+    """An object that the hook of backward hands each pass to."""
+
+    def calling(self, backward: Function, args: tuple[Any, ...], kwargs: Row) -> Any:
+        """`backward(*args, **kwargs)`, noted."""
+
+
 class TorchHook(Protocol):
     """A module of hooks/ that patches torch."""
 

@@ -747,8 +747,14 @@ def grows():
     return replace(made, window=measured, samples=(late,), kept_graphs=kept)
 
 
-WITH_TESTS_OF_THEIR_OWN = ("derive.line_facts", "derive.row_facts", "derive.needless_work", "derive.mfu")
-"""tests/derive/test_lines.py, test_derive_needless_work.py and test_mfu.py hold their facts."""
+WITH_TESTS_OF_THEIR_OWN = (
+    "derive.line_facts",
+    "derive.row_facts",
+    "derive.repeated_passes",
+    "derive.needless_work",
+    "derive.mfu",
+)
+"""tests/derive/test_lines.py, test_repeated_passes.py, test_derive_needless_work.py and test_mfu.py hold their facts."""
 
 
 def test_every_catalogued_fact_is_supplied_and_no_other():

@@ -188,9 +188,10 @@ def _timed_backward(session: ProbeSession, backward: Function, note: Function | 
         if note is not None:
             note(*args, **kwargs)
         recorder.in_backward = True
+        passes = recorder.passes
         start = recorder.enter("backward", since)
         try:
-            return backward(*args, **kwargs)
+            return backward(*args, **kwargs) if passes is None else passes.calling(backward, args, kwargs)
         except BaseException as error:
             recorder.failed("backward", error)
             raise

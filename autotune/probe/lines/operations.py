@@ -15,6 +15,7 @@ from .. import profiling
 from . import statements
 from .line_trace import LineTrace
 from .modules import NONE, ModuleStack
+from .passes import BackwardPasses, RepeatedNodes
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
 
     from ..session import ProbeSession
     from ..shapes import Place, Row
+    from .passes import Pass, Stack
 
 SHORT_S = 0.5
 """A step as short as this is recorded twice."""
@@ -52,6 +54,7 @@ class LineOperations:
         self._last_ns = 0
         self._trace: LineTrace | None = None
         self._modules = ModuleStack(keeps_changes=True)
+        self._passes = BackwardPasses()
         self._profiler = None
         try:
             self._profiler = profiling.start(cuda=False, shapes=True)
@@ -64,6 +67,7 @@ class LineOperations:
         self._last_ns = time.time_ns()
         if self._done == 0 and self._wanted:
             self._session.recorder.modules = self._modules
+            self._session.recorder.passes = self._passes
             self._trace = LineTrace()
             try:
                 self._trace.begin()
@@ -79,6 +83,7 @@ class LineOperations:
         trace, self._trace = self._trace, None
         span = (self._span[0], self._last_ns)  # what comes after the last step is none
         self._session.recorder.modules = None
+        self._session.recorder.passes = None
         if trace is not None:
             trace.end()
         if profiler is None:
@@ -88,7 +93,7 @@ class LineOperations:
             if trace is None or self._done < 1 or trace.is_cut:
                 return None
             events = profiler.profiler.kineto_results.events()
-            table = tabulate(events, span, trace, self._modules.changes)
+            table = tabulate(events, span, trace, self._modules.changes, self._passes.rows)
         except Exception:  # another torch's profiler has other names: the operations stay unknown
             return None
         modules = self._modules.rows(self._session)
@@ -100,15 +105,21 @@ class LineOperations:
             "backward_ns": table["backward_ns"],
             "rows": ranked[:MOST_ROWS],
             "modules": list(modules.values()),
+            "repeated_passes": table["repeated_passes"],
             "runs": _runs(trace, {line for line, _ in table["places"]}),
             "statements": statements.of_lines((row["file"], row["line"]) for row in ranked[:MOST_ROWS] if row["file"]),
         }
 
 
 def tabulate(
-    events: Iterable[Any], span: tuple[int, int], trace: LineTrace, modules: Sequence[tuple[int, int]]
+    events: Iterable[Any],
+    span: tuple[int, int],
+    trace: LineTrace,
+    modules: Sequence[tuple[int, int]],
+    passes: Sequence[Pass] = (),
 ) -> dict[str, Any]:
-    """{"places": {Place: Row}, "backward_ns": all nodes of the backward pass} of the Kineto `events` within `span`.
+    """{"places": {Place: Row}, "backward_ns": all nodes of the backward pass, "repeated_passes": RepeatedPasses} of
+    the Kineto `events` within `span`.
 
     A row has the outermost operations' number and time, of those within them what is float64 and the names that take
     most by themselves, the backward's time, and how long the place was the innermost one. Times in ns.
@@ -117,7 +128,7 @@ def tabulate(
     at = _Places(trace, modules)
     for place, held in at.times(span):
         _row(places, place)["host_ns"] += held
-    makers = _Makers()
+    makers, repeated = _Makers(), RepeatedNodes(passes)
     backward_ns = 0
     enclosing: list[_Open] = []
     for event in sorted(_within(events, span), key=lambda one: (one.start_ns(), -one.duration_ns())):
@@ -126,8 +137,10 @@ def tabulate(
         parent = enclosing[-1] if enclosing else None
         is_node = name.startswith(BACKWARD)
         is_inside = parent is not None and parent.is_backward
+        again = parent.again if parent is not None else None
         if is_node and not is_inside:
-            place = makers.of(number)
+            place, made_by = makers.of(number)
+            again = repeated.ran(number, start, length, made_by)
             backward_ns += length
             _row(places, place)["backward_ns"] += length
         elif parent is not None:
@@ -141,52 +154,62 @@ def tabulate(
             _row(places, place)["ops"] += 1
             _row(places, place)["op_ns"] += length
         if not is_node:
-            makers.note(number, place)  # inside a node: it makes nodes of a second derivative
-        enclosing.append(_Open(name, start + length, place, length, is_node or is_inside, _is_double(event)))
+            makers.note(number, place, again)  # inside a node: it makes nodes of a second derivative
+        enclosing.append(_Open(name, start + length, place, length, is_node or is_inside, _is_double(event), again))
     _close_ended(sys.maxsize, places, enclosing)
     for row in places.values():
         row["names"] = _most(row["names"])
-    return {"places": places, "backward_ns": backward_ns}
+    return {"places": places, "backward_ns": backward_ns, "repeated_passes": repeated.rows()}
 
 
 class _Makers:
-    """Which place made the nodes of the backward pass, by sequence number.
+    """Which place made the nodes of the backward pass, and in whose repetition, by sequence number.
 
     An operation bears the number that the next node gets when it begins; the last one that bears a number made that
     node. One that makes several nodes, as an assignment into a slice does, bears the number of the first.
     """
 
     def __init__(self) -> None:
-        self._places: dict[int, Place] = {}
+        self._made: dict[int, tuple[Place, Stack | None]] = {}
         self._numbers: list[int] = []
 
-    def note(self, number: int, place: Place) -> None:
+    def note(self, number: int, place: Place, again: Stack | None = None) -> None:
         if number < 0:
             return
-        if number not in self._places:
+        if number not in self._made:
             insort(self._numbers, number)
-        self._places[number] = place
+        self._made[number] = place, again
 
-    def of(self, number: int) -> Place:
-        """The place of the operation with the largest number up to this one. Nodes that no operation made, as those
+    def of(self, number: int) -> tuple[Place, Stack | None]:
+        """That of the operation with the largest number up to this one. Nodes that no operation made, as those
         that add gradients up, have numbers beyond all others."""
-        if number in self._places:
-            return self._places[number]
+        if number in self._made:
+            return self._made[number]
         index = bisect_right(self._numbers, number) - 1
         is_near = index >= 0 and number - self._numbers[index] <= MOST_NODES
-        return self._places[self._numbers[index]] if is_near else NOWHERE
+        return self._made[self._numbers[index]] if is_near else (NOWHERE, None)
 
 
 class _Open:
-    """An event that encloses the next ones; `own_ns` is what it leaves to itself."""
+    """An event that encloses the next ones; `own_ns` is what it leaves to itself, `again` whose repetition it is in."""
 
-    def __init__(self, name: str, end: int, place: Place, own_ns: int, is_backward: bool, is_double: bool) -> None:
+    def __init__(
+        self,
+        name: str,
+        end: int,
+        place: Place,
+        own_ns: int,
+        is_backward: bool,
+        is_double: bool,
+        again: Stack | None,
+    ) -> None:
         self.name = name
         self.end = end
         self.place = place
         self.own_ns = own_ns
         self.is_backward = is_backward
         self.is_double = is_double
+        self.again = again
 
 
 def _close_ended(moment: int, places: dict[Place, Row], enclosing: list[_Open]) -> None:

@@ -1,0 +1,93 @@
+"""What repeated backward passes cost: steps of 10 ms fetch, 20 forward, 30 backward, 5 optimizer."""
+
+from __future__ import annotations
+
+import pytest
+from build import recording, steps
+
+from autotune import catalogue
+from autotune.derive import derive
+from autotune.derive.recording_view import MS
+
+FILE = "/home/me/train.py"
+MAIN, CALL = (FILE, 90, "main", 80), (FILE, 12, "hvp", 10)
+
+
+def sampled(phase, line, function):
+    return {"phase": phase, "frames": [(FILE, line, function, 1)], "callee": "", "module": "", "count": 100}
+
+
+def loop(first, last, carried=()):
+    row = {"file": FILE, "line": first, "last": last, "body": first + 1, "kind": "for"}
+    return {**row, "carried": list(carried), "fed_back": []}
+
+
+def facts(again_ms=20, loops=(), passes=42, rows=None, backward_ms=60):
+    """`backward_ms` of the recorded steps, in which the profiler makes all longer."""
+    row = {"frames": [MAIN, CALL], "passes": passes, "again_ns": again_ms * MS, "loops": list(loops)}
+    operations = {
+        "steps": 1,
+        "wall_ns": 1,
+        "backward_ns": backward_ms * MS,
+        "rows": [],
+        "modules": [],
+        "repeated_passes": [row] if rows is None else rows,
+        "runs": [],
+        "statements": [],
+    }
+    lines = {
+        "lines": {
+            "steps": 3,
+            "wall_ns": 1,
+            "count": 300,
+            "rows": [sampled("forward", 85, "main"), sampled("backward", 12, "hvp"), sampled("optimizer", 91, "main")],
+            "modules": [],
+            "statements": [],
+            "loops": [],
+        },
+        "operations": operations,
+    }
+    derived = derive([recording(script=steps(4), lines=lines)])
+    return {fact.name: fact for fact in derived.facts if fact.name.startswith("repeated_backward.")}
+
+
+def test_the_share_is_that_of_the_backward_pass_of_the_window():
+    found = facts()
+    assert found["repeated_backward.share"].value == pytest.approx(30 / 65 * 20 / 60)
+    assert found["repeated_backward.passes"].value == 42
+    assert found["repeated_backward.where"].value == "hvp (train.py:12)"
+    assert [(place.file, place.line) for place in found["repeated_backward.share"].places] == [(FILE, 12)]
+
+
+@pytest.mark.parametrize(
+    ("loops", "is_carried"),
+    [
+        ([], False),
+        ([loop(11, 14)], False),
+        ([loop(11, 14, ["v"])], True),
+        ([loop(88, 90, ["v"])], True),
+        ([loop(11, 14), loop(88, 90, ["v"])], False),
+        ([loop(82, 95, ["step"])], False),
+        ([loop(200, 210, ["v"])], False),
+    ],
+    ids=[
+        "a library's loop",
+        "one that needs nothing",
+        "one that does",
+        "around the call",
+        "the innermost counts",
+        "the training loop",
+        "one that they are not in",
+    ],
+)
+def test_what_a_loop_takes_over_from_one_pass_to_the_next(loops, is_carried):
+    assert facts(loops=loops)["repeated_backward.is_carried"].value is is_carried
+
+
+def test_without_repetitions_the_share_is_nothing():
+    assert {name: fact.value for name, fact in facts(rows=[]).items()} == {"repeated_backward.share": 0.0}
+
+
+def test_every_catalogued_fact_is_stated():
+    wanted = {name for name, row in catalogue.facts().items() if row.supplier == "derive.repeated_passes"}
+    assert set(facts()) == wanted

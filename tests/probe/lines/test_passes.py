@@ -1,0 +1,112 @@
+"""Passes through one graph, in a session of a small loop whose loss is computed in different ways."""
+
+from __future__ import annotations
+
+import sys
+
+import pytest
+import torch
+from torch.utils.data import DataLoader, TensorDataset
+
+from autotune.probe.what_ifs import schedule
+
+
+class Model(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.inner, self.head = torch.nn.Linear(8, 32), torch.nn.Linear(32, 4)
+
+    def forward(self, x):
+        return self.head(torch.tanh(self.inner(x)))
+
+
+def by_parameter(model, x):
+    loss = model(x).square().mean()
+    grads = [torch.autograd.grad(loss, one, retain_graph=True)[0] for one in model.parameters()]
+    return loss * sum(one.abs().mean() for one in grads).detach()
+
+
+def at_once(model, x):
+    loss = model(x).square().mean()
+    grads = torch.autograd.grad(loss, list(model.parameters()), retain_graph=True)
+    return loss * sum(one.abs().mean() for one in grads).detach()
+
+
+def of_the_whole_batch(model, x):
+    full = torch.autograd.functional.jacobian(model, x, create_graph=True)
+    return full.square().mean()
+
+
+def inner_steps(model, x):
+    """Each pass goes through a graph of its own."""
+    weight = model.inner.weight
+    for _ in range(5):
+        loss = (x @ weight.T).square().mean()
+        weight = weight - torch.autograd.grad(loss, weight, create_graph=True)[0]
+    return (x @ weight.T).square().mean()
+
+
+def coordinates(model, x):
+    """A helper that two lines call."""
+    x = x.requires_grad_()
+    y = model(x)
+    first = slope(y[:, 0], x)
+    second = slope(y[:, 1], x)
+    return (first - second).square().mean()
+
+
+def slope(y, x):
+    return torch.autograd.grad(y.sum(), x, create_graph=True)[0]
+
+
+@pytest.fixture
+def passes(attach, left, monkeypatch):
+    """passes(loss): the Recording's repeated_passes of a training by that loss."""
+    monkeypatch.setattr(schedule, "PHASE_S", 0.0)
+    monkeypatch.setattr(schedule, "SHORT_S", 0.0)
+    monkeypatch.setattr(schedule.torch_settings, "choices", lambda _: [])
+    monkeypatch.setattr(sys, "excepthook", sys.excepthook)
+    monkeypatch.setattr(schedule, "LOOKS", (("operations", {}),))
+
+    def train(loss):
+        session = attach(steps=4, warmup=1)
+        session.wait_share = lambda: 0.0
+        model = Model()
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.0)
+        with pytest.raises(left):
+            for (x,) in DataLoader(TensorDataset(torch.randn(16384, 8)), batch_size=4):
+                loss(model, x).backward()
+                optimizer.step()
+                optimizer.zero_grad()
+            raise AssertionError("the data ended before the probe left")
+        assert session.recorder.passes is None
+        return session.lines["operations"]["repeated_passes"], session.lines["operations"]["backward_ns"]
+
+    return train
+
+
+def line(function, after):
+    return function.__code__.co_firstlineno + after
+
+
+def test_a_pass_for_each_parameter_is_seen_where_it_is_started(passes):
+    (row,), backward_ns = passes(by_parameter)
+    assert row["passes"] == 4
+    assert 0 < row["again_ns"] < backward_ns
+    assert [tuple(frame[:2]) for frame in row["frames"]][-1] == (__file__, line(by_parameter, 2))
+    (comprehension,) = [loop for loop in row["loops"] if loop["kind"] == "comprehension"]
+    assert comprehension["line"] == line(by_parameter, 2)
+
+
+def test_of_a_jacobian_of_the_batch_each_output_of_each_sample_is_a_pass(passes):
+    """And what they make for the second derivative is as needless: most of the time is there."""
+    rows, backward_ns = passes(of_the_whole_batch)
+    assert rows[0]["passes"] == 4 * 4
+    assert tuple(rows[0]["frames"][-1][:2]) == (__file__, line(of_the_whole_batch, 1))
+    assert rows[0]["again_ns"] > 0.6 * backward_ns
+
+
+@pytest.mark.parametrize("loss", [at_once, inner_steps, coordinates])
+def test_one_pass_for_all_graphs_of_their_own_and_calls_from_several_lines_are_no_repetition(passes, loss):
+    rows, _ = passes(loss)
+    assert rows == []
