@@ -18,12 +18,11 @@ from msgspec import Struct
 from autotune.derive.recording_view import MS, MeasuredWindow, RecordingView
 from autotune.derive.timeline import PHASE_OF
 from autotune.model.recording_sections import LineOperations, ModuleName, RecordedOperations, SampledLines
-from autotune.model.report import Caller, HotLine, HotModule, LineTable, RepeatedCall
+from autotune.model.report import Caller, HotLine, RepeatedCall
 
 ENOUGH = 30
 """Fine samples of a phase; with fewer, those of the window count too."""
 
-MOST_LINES = 40
 MOST_OPERATIONS = 3
 TABLE_GRADIENT = "aten::embedding_dense_backward"
 """Kept beside those that take most: it tells what clearing and adding are done for."""
@@ -108,7 +107,7 @@ def line_costs(view: RecordingView) -> LineCosts | None:
         return None
     statement = Statements(view)
     charged = tuple(_charged(list(_costs(view, view.window)), view, statement))
-    recorded = _recorded(view)
+    recorded = recorded_operations(view)
     traced = _traced(recorded, statement) if recorded else {}
     micro_batches = _batches(view) / view.window.steps or 1.0
     return (
@@ -131,25 +130,7 @@ def _for_lines(view: RecordingView) -> frozenset[Place]:
     return frozenset((loop["file"], loop["line"]) for loop in loops if loop["kind"] == "for")
 
 
-def table(view: RecordingView) -> LineTable | None:
-    """The lines and modules of a step; None without a window or without stack samples."""
-    found = line_costs(view)
-    if found is None:
-        return None
-    known = sum(cost.ms for cost in found.costs if cost.seen.frames or cost.seen.module)
-    recorded = found.recorded
-    ops = [row["ops"] for row in recorded["rows"]] if recorded else []
-    op_ns = sum(row["op_ns"] for row in recorded["rows"]) if recorded else 0
-    return LineTable(
-        lines=hot_lines(found)[:MOST_LINES],
-        modules=_modules(found.costs, found.window, view),
-        known_share=min(1.0, known / found.window.mean_ms),
-        ops=sum(ops) / recorded["steps"] if recorded and ops else None,
-        op_us=op_ns / sum(ops) / 1e3 if sum(ops) else None,
-    )
-
-
-def _recorded(view: RecordingView) -> RecordedOperations | None:
+def recorded_operations(view: RecordingView) -> RecordedOperations | None:
     found = view.recording.lines
     return found.get("operations") if found else None
 
@@ -157,7 +138,7 @@ def _recorded(view: RecordingView) -> RecordedOperations | None:
 def line_of_operation(view: RecordingView, names: Collection[str]) -> Place | None:
     """The user's line that spent most in operations of these names while they were recorded."""
     spent: Counter[Place] = Counter()
-    recorded = _recorded(view)
+    recorded = recorded_operations(view)
     for row in recorded["rows"] if recorded is not None else ():
         if row["file"]:
             spent[row["file"], row["line"]] += sum(ns for name, _, ns in row["names"] if name in names)
@@ -233,7 +214,7 @@ def _charged(costs: Sequence[Cost], view: RecordingView, statement: Statements) 
     The engine runs where the innermost of the user's frames is the one that calls backward. What nobody made (gradients
     that are added up) stays there, as does all where no operation was recorded.
     """
-    recorded = _recorded(view)
+    recorded = recorded_operations(view)
     calls = Counter[Place]()
     for cost in costs:
         if cost.phase == BACKWARD and cost.seen.frames:
@@ -273,7 +254,7 @@ def hot_lines(found: LineCosts) -> tuple[HotLine, ...]:
 
 def _line(place: Place, costs: Sequence[Cost], found: LineCosts) -> HotLine:
     statement, traced = found.statement, found.traced.get(place)
-    phases, callees, functions, modules = (_totals() for _ in range(4))
+    phases, callees, functions, modules = (totals() for _ in range(4))
     calls: defaultdict[Place, float] = defaultdict(float)
     backward_ms = 0.0
     for cost in costs:
@@ -286,7 +267,7 @@ def _line(place: Place, costs: Sequence[Cost], found: LineCosts) -> HotLine:
         functions[_named_function(cost.seen.frames)] += cost.ms
         modules[collapsed(cost.seen.module)] += cost.ms
     own_ms = sum(phases.values())
-    callee, ms = _most(callees)[0] if callees else ("", 0.0)
+    callee, ms = most_first(callees)[0] if callees else ("", 0.0)
     seen = {name: getattr(traced, name) for name in Traced.__struct_fields__} if traced else {}
     if traced and traced.torch_share is not None and traced.op_us is not None and own_ms:
         # The trace slows Python down, the profiler the operations: the larger part claims less.
@@ -295,12 +276,12 @@ def _line(place: Place, costs: Sequence[Cost], found: LineCosts) -> HotLine:
         file=place[0],
         line=place[1],
         end_line=statement.last(place),
-        function=_most(functions)[0][0],
+        function=most_first(functions)[0][0],
         share=found.share(own_ms + backward_ms),
-        phase_ms=dict(_most(phases)),
+        phase_ms=dict(most_first(phases)),
         backward_ms=backward_ms,
         callee=callee if ms >= own_ms / 2 else "",
-        modules=tuple(name for name, _ in _most(modules)[:3] if name),
+        modules=tuple(name for name, _ in most_first(modules)[:3] if name),
         callers=_callers(calls, own_ms),
         repeated_by=_repeated_by(place, [cost for cost in costs if cost.seen.count], found),
         **seen,
@@ -309,7 +290,7 @@ def _line(place: Place, costs: Sequence[Cost], found: LineCosts) -> HotLine:
 
 def _caller(frames: Sequence[Frame], statement: Statements) -> Place:
     """The line that calls the innermost function; none of a script's top level, from which all comes."""
-    outer = next((frame for frame in reversed(frames[:-1]) if not _is_inner(frame[2])), None)
+    outer = next((frame for frame in reversed(frames[:-1]) if not is_inner(frame[2])), None)
     return statement.place(outer) if outer is not None and outer[2] != "<module>" else NOWHERE
 
 
@@ -336,22 +317,22 @@ def _run_counts(frames: Sequence[Frame], found: LineCosts) -> Iterator[tuple[Pla
     for frame in frames:
         place = found.statement.place(frame)
         traced = found.traced.get(place)
-        often = None if traced is None else traced.inner_runs if _is_inner(frame[2]) else traced.runs
+        often = None if traced is None else traced.inner_runs if is_inner(frame[2]) else traced.runs
         if often and place not in found.for_lines:
             yield place, often
 
 
-def _totals() -> defaultdict[str, float]:
+def totals() -> defaultdict[str, float]:
     return defaultdict(float)
 
 
-def _most(totals: Mapping[str, float]) -> list[tuple[str, float]]:
-    return sorted(totals.items(), key=lambda item: -item[1])
+def most_first(spent: Mapping[str, float]) -> list[tuple[str, float]]:
+    return sorted(spent.items(), key=lambda item: -item[1])
 
 
 def _named_function(frames: Sequence[Frame]) -> str:
     """Of a comprehension, the function that it stands in."""
-    return next((name for _, _, name, _ in reversed(frames) if not _is_inner(name)), "")
+    return next((name for _, _, name, _ in reversed(frames) if not is_inner(name)), "")
 
 
 def place_name(file: str, line: int, function: str) -> str:
@@ -363,15 +344,6 @@ def place_name(file: str, line: int, function: str) -> str:
 def collapsed(module: str) -> str:
     """ "encoder.layers.*.norm" of "encoder.layers.3.norm"."""
     return re.sub(r"(?<=\.)\d+(?=\.|$)|^\d+(?=\.|$)", "*", module)
-
-
-def _modules(costs: Sequence[Cost], window: MeasuredWindow, view: RecordingView) -> tuple[HotModule, ...]:
-    types = {collapsed(row["name"]): row["type"] for row in module_names(view)}
-    shares = _totals()
-    for cost in costs:
-        if cost.seen.module:
-            shares[collapsed(cost.seen.module)] += cost.ms / window.mean_ms
-    return tuple(HotModule(name, types.get(name, ""), share) for name, share in _most(shares)[:MOST_LINES])
 
 
 def module_names(view: RecordingView) -> Iterator[ModuleName]:
@@ -400,8 +372,8 @@ def _traced(recorded: RecordedOperations, statement: Statements) -> Mapping[Plac
 
 def _of_statement(rows: Sequence[LineOperations], counts: Mapping[tuple[int, str], int], steps: int) -> Traced:
     """The first of several lines begins anew after each of the others: the least count is the statement's."""
-    plain = [count for (_, function), count in counts.items() if not _is_inner(function)]
-    inner = [count for (_, function), count in counts.items() if _is_inner(function)]
+    plain = [count for (_, function), count in counts.items() if not is_inner(function)]
+    inner = [count for (_, function), count in counts.items() if is_inner(function)]
     ops, op_ns = sum(row["ops"] for row in rows), sum(row["op_ns"] for row in rows)
     host_ns = sum(row["host_ns"] for row in rows)
     names: Counter[str] = Counter()
@@ -420,7 +392,7 @@ def _of_statement(rows: Sequence[LineOperations], counts: Mapping[tuple[int, str
     )
 
 
-def _is_inner(function: str) -> bool:
+def is_inner(function: str) -> bool:
     return function.startswith("<") and function != "<module>"
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Mapping
 
-from autotune.derive import busy_cpus, lines
+from autotune.derive import busy_cpus, line_table
 from autotune.derive.recording_view import MS, MeasuredWindow, RecordingView, S
 from autotune.derive.summary_statistics import mean, mean_interval, quantile
 from autotune.model.evidence import RUN, Fact
@@ -35,7 +35,7 @@ def step(view: RecordingView, run_ms: float | None) -> Step | None:
         p90_ms=quantile(_durations_ms(window), 0.9),
         breakdown_ms={phase: window.phase_ms(phase) for phase in PHASES},
         other=frames(view),
-        lines=lines.table(view),
+        lines=line_table.table(view),
         run_ms=run_ms,
         **throughput(view),
     )

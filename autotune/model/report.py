@@ -144,6 +144,18 @@ class HotLine(Struct, frozen=True, kw_only=True):
         return self.phase_ms.get("backward", 0.0) > sum(self.phase_ms.values()) / 2 + self.backward_ms
 
 
+class HotFunction(Struct, frozen=True):
+    """A function of the user's beside the models, the line that calls it, and its share of the step, in 0..1.
+
+    The share is inclusive: what it calls, and the backward pass of its operations.
+    """
+
+    file: str
+    line: int
+    function: str
+    share: float
+
+
 class HotModule(Struct, frozen=True):
     """A module of the model, or all of a list as one ("layers.*.norm"), and its share of the step, in 0..1.
 
@@ -167,6 +179,8 @@ class LineTable(Struct, frozen=True):
     known_share: float
     ops: float | None = None
     op_us: float | None = None
+    function: HotFunction | None = None
+    """The one that costs most, where it costs more than the hottest line."""
 
     @property
     def hottest(self) -> HotLine | None:

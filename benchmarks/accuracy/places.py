@@ -53,7 +53,8 @@ class Judged:
 
 
 def answer(document: measuring.Json | None) -> measuring.Json:
-    """What is scored of a report: {"findings": [{"rule", "file", "line", "end_line"}], "hottest", "lines"}.
+    """What is scored of a report: {"findings": [{"rule", "file", "line", "end_line"}], "hottest", "function",
+    "lines"}.
 
     {} without a report. A finding without a place has None as its file and lines. Reports of older versions have no
     lines and no hottest one.
@@ -67,6 +68,7 @@ def answer(document: measuring.Json | None) -> measuring.Json:
             for one in document["findings"]
         ],
         "hottest": verdict.get("hottest"),
+        "function": verdict.get("function"),
         "lines": [
             {key: row.get(key) for key in ("file", "line", "end_line", "function", "share")}
             for row in (step.get("lines") or [])[:NUM_LINES]
@@ -81,12 +83,13 @@ def judge(case: Case, labels: Labels, said: measuring.Json) -> Judged:
     if case.is_healthy:
         alarms = tuple(dict.fromkeys(one["rule"] for one in findings)) if "findings" in said else None
         return Judged(case, None, None, None, alarms, words(findings, hottest))
-    first = findings[0] if findings else hottest
+    # The verdict names a function first where that costs more than the hottest line.
+    first = findings[0] if findings else said.get("function") or hottest
     # Of the hottest line the verdict says what leads to it, where that is one line that runs several times.
-    led = None if findings or not hottest else hottest.get("repeated_by")
+    led = None if findings or not hottest or said.get("function") else hottest.get("repeated_by")
     is_first = any(bool(one) and hits(case, one) for one in (first, led))
     is_anywhere = is_first or any(hits(case, one) for one in [*findings, *said.get("lines", ())[:NUM_LINES]])
-    return Judged(case, share(case), is_first, is_anywhere, None, words(findings, hottest))
+    return Judged(case, share(case), is_first, is_anywhere, None, words(findings, said.get("function") or hottest))
 
 
 def hits(case: Case, one: measuring.Json) -> bool:

@@ -754,7 +754,7 @@ WITH_TESTS_OF_THEIR_OWN = (
     "derive.needless_work",
     "derive.mfu",
 )
-"""tests/derive/test_lines.py, test_repeated_passes.py, test_derive_needless_work.py and test_mfu.py hold their facts."""
+"""Each has a file of its own in this folder."""
 
 
 def test_every_catalogued_fact_is_supplied_and_no_other():

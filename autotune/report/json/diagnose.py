@@ -12,6 +12,7 @@ from autotune.model.report import (
     PHASES,
     Collective,
     DeviceProfile,
+    HotFunction,
     HotLine,
     HotModule,
     Rank,
@@ -128,7 +129,18 @@ def _verdict(report: Report) -> doc.Bound | None:
         if line is not None
         else None
     )
-    return {"bound": name, "share": share, "first": first, "hottest": hottest}
+    function = report.step.lines.function if report.step.lines is not None else None
+    return {
+        "bound": name,
+        "share": share,
+        "first": first,
+        "hottest": hottest,
+        "function": _function(function) if function is not None else None,
+    }
+
+
+def _function(function: HotFunction) -> doc.HottestFunction:
+    return {"file": function.file, "line": function.line, "function": function.function, "share": function.share}
 
 
 def _step(step: Step) -> doc.Step:

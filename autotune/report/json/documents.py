@@ -99,6 +99,17 @@ class HottestLine(TypedDict):
     repeated_by: RepeatedCall | None
 
 
+class HottestFunction(TypedDict):
+    """The function of the user's beside the models that costs most of a step, with all that it calls."""
+
+    file: str
+    line: int
+    """Where it is called."""
+
+    function: str
+    share: float | None
+
+
 class Bound(TypedDict):
     """What takes the largest part of a step."""
 
@@ -109,6 +120,9 @@ class Bound(TypedDict):
 
     hottest: HottestLine | None
     """Null without stack samples."""
+
+    function: HottestFunction | None
+    """Null where no function costs more than the hottest line."""
 
 
 class Throughput(TypedDict):

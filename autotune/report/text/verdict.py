@@ -111,7 +111,15 @@ def _hottest(report: Report) -> str:
         if by
         else ""
     )
-    return f"The most expensive line, {line_place(line, report)}, takes {percent(line.share)} of each step{led}."
+    of_line = f"the most expensive line, {line_place(line, report)}, takes {percent(line.share)} of each step{led}."
+    function = table.function if table is not None else None
+    if function is None:
+        return of_line[0].upper() + of_line[1:]
+    called = f"{path(function.file, report.run.folder)}:{function.line}"
+    return (
+        f"The most expensive function beside the model, {function.function} (called at {called}), takes "
+        f"{percent(function.share)} of each step; {of_line}"
+    )
 
 
 def _compute(step: Step) -> str:

@@ -263,7 +263,7 @@ def test_a_rule_passed_only_where_it_was_silent_everywhere() -> None:
 
 def test_the_verdict_names_the_largest_part_and_the_first_finding() -> None:
     found = parsed(bare(step=step(data_wait=6.0, forward=1.0, backward=3.0)))
-    assert found["verdict"] == {"bound": "data_wait", "share": 0.6, "first": None, "hottest": None}
+    assert found["verdict"] == {"bound": "data_wait", "share": 0.6, "first": None, "hottest": None, "function": None}
     assert parsed(CASES["full"]())["verdict"]["first"] == CASES["full"]().evaluation.findings[0].rule.id
     assert parsed(CASES["out_of_memory"]())["verdict"] is None
 
