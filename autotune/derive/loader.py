@@ -161,7 +161,7 @@ def _of_training(
     return {
         "workers_needed": needed,
         "alone_batch_ms": None if needed is None else alone.get(needed),
-        "best_workers": min(alone, key=lambda count: alone[count], default=None),
+        "best_workers": min(alone, key=lambda count: alone[count]) if len(alone) > 1 else None,
         "epoch_start_share": _epoch_start_share(view, known),
     }
 

@@ -141,15 +141,7 @@ def _error(recorder: Recorder) -> Row | None:
 
 
 def _fetches(session: ProbeSession, origin: int) -> list[tuple[Any, ...]]:
-    recorder = session.recorder
-    rows = list(recorder.fetches)
-    path = os.path.join(session.request["run_dir"], f"fetches-{os.getpid()}")
-    if os.path.exists(path):
-        with open(path, "rb") as file:
-            data = file.read()
-        whole = len(data) // fetches.ROW.size * fetches.ROW.size
-        for *row, queued in fetches.ROW.iter_unpack(data[:whole]):
-            rows.append((*row, False, None if queued == fetches.UNKNOWN else queued))
+    rows = [*session.recorder.fetches, *fetches.of_workers(session)]
     return [(loader, pid, start - origin, *rest) for loader, pid, start, *rest in rows]
 
 

@@ -11,6 +11,7 @@ from .. import clock
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from typing import Any
 
     from ..session import ProbeSession
@@ -54,6 +55,18 @@ def _timed_fetch(session: ProbeSession, fetch: Function) -> Function:
             recorder.own_since(end)
 
     return timed_fetch
+
+
+def of_workers(session: ProbeSession) -> Iterator[tuple[Any, ...]]:
+    """The rows that workers have written so far, as `Recorder.fetches` has them."""
+    path = os.path.join(session.request["run_dir"], f"fetches-{os.getpid()}")
+    if not os.path.exists(path):
+        return
+    with open(path, "rb") as file:
+        data = file.read()
+    whole = len(data) // ROW.size * ROW.size
+    for *row, queued in ROW.iter_unpack(data[:whole]):
+        yield (*row, False, None if queued == UNKNOWN else queued)
 
 
 def _timed_collate(collate: Any, spent: list[int]) -> Function:

@@ -7,6 +7,7 @@ The order puts what is likelier to break the script later.
 from __future__ import annotations
 
 from .. import describe
+from ..hooks import fetches
 from . import loader_test, needless_work, other_load, torch_settings
 
 TYPE_CHECKING = False
@@ -48,6 +49,9 @@ but no other look charges the backward pass to lines."""
 
 SAME, HALF, DOUBLE, FOUR = 1, 0.5, 2, 4
 WORTH_LOADING_SHARE = 0.02
+WORTH_LOOKING_SHARE = 0.1
+"""Of the CPUs, what workers take while training computes on these CPUs, too: nothing is waited for, and the step is
+longer all the same."""
 
 
 def choose(session: ProbeSession, kept: BatchBuffer, mean_s: float) -> tuple[int, list[Phase]]:
@@ -146,6 +150,20 @@ def worker_counts(session: ProbeSession) -> list[int]:
     loader, cpus = session.loaders[session.train_loader()], len(other_load.usable())
     # More workers than CPUs may slow training down without a wait.
     is_dear = session.wait_share() >= WORTH_LOADING_SHARE or loader["arguments"]["num_workers"] > cpus
-    if not is_dear or not loader["dataset"]["map_style"]:
+    if not loader["dataset"]["map_style"]:
         return []
-    return [count for count in (0, 1, 2, 4, 8) if count <= cpus]
+    if is_dear:
+        return [count for count in (0, 1, 2, 4, 8) if count <= cpus]
+    takes_cores = not session.trains_on_cuda() and _workers_share(session, cpus) >= WORTH_LOOKING_SHARE
+    return [0] if takes_cores else []
+
+
+def _workers_share(session: ProbeSession, cpus: int) -> float:
+    """What the workers of the train loader took in the window of the time of all CPUs."""
+    begin, end = session.window.span()
+    used: int = sum(
+        cpu
+        for loader, _, start, _, cpu, *_ in fetches.of_workers(session)
+        if begin <= start < end and session.is_train_loader(loader)
+    )
+    return used / (cpus * (end - begin))

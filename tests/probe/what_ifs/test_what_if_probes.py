@@ -253,18 +253,23 @@ def test_a_starving_loop_has_its_loader_measured_alone(attach, left, monkeypatch
 
 
 @pytest.mark.parametrize(
-    ("share", "workers", "cpus", "counts"),
+    ("share", "workers", "cpus", "took", "counts"),
     [
-        (0.01, 0, 8, []),
-        (0.5, 0, 1, [0, 1]),
-        (0.5, 0, 2, [0, 1, 2]),
-        (0.5, 0, 6, [0, 1, 2, 4]),
-        (0.5, 0, 64, [0, 1, 2, 4, 8]),
-        (0.01, 2, 2, []),
-        (0.01, 2, 1, [0, 1]),
+        (0.01, 0, 8, 0.0, []),
+        (0.5, 0, 1, 0.0, [0, 1]),
+        (0.5, 0, 2, 0.0, [0, 1, 2]),
+        (0.5, 0, 6, 0.0, [0, 1, 2, 4]),
+        (0.5, 0, 64, 0.0, [0, 1, 2, 4, 8]),
+        (0.01, 2, 2, 0.19, []),
+        (0.01, 2, 2, 0.21, [0]),
+        (0.01, 2, 1, 0.0, [0, 1]),
     ],
 )
-def test_worker_counts_fit_the_processors(probed, monkeypatch, share, workers, cpus, counts):
+def test_worker_counts_fit_the_processors(probed, monkeypatch, share, workers, cpus, took, counts):
+    """`took`: CPU seconds of the workers in a window of one second."""
+    row = (0, 1, 500_000_000, 10, int(took * 1e9), 0, 0, 4, False, None)
+    monkeypatch.setattr(schedule.fetches, "of_workers", lambda _: [row, (0, 1, 2_000_000_000, *row[3:])])
+    monkeypatch.setattr(probed.window, "span", lambda: (0, 1_000_000_000))
     loader = DataLoader(TensorDataset(torch.ones(4, 2)), num_workers=workers)
     monkeypatch.setattr(probed, "wait_share", lambda: share)
     monkeypatch.setattr(probed, "train_loader", lambda: 0)
