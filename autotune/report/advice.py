@@ -40,7 +40,7 @@ def title(recommendation: Recommendation) -> str:
 
 
 def saved(recommendation: Recommendation, report: Report) -> str:
-    """ "saves 1 h 31 min after 1", "gain not estimated"; "" of a question, and without a step."""
+    """ "saves 1 h 19 min to 1 h 40 min after 1", "gain not estimated"; "" of a question, and without a step."""
     gain = recommendation.after or recommendation.gain
     if gain is None:
         return "gain not estimated" if report.step and not recommendation.first.rule.is_question else ""

@@ -106,14 +106,28 @@ def interval(gain: Gain, to: str = "-") -> str:
 
 
 def saved_time(gain: Gain, report: Report) -> str:
-    """Over the planned run or per 1,000 steps: "saves 18 min", "saves at most 40 s per 1,000 steps"."""
+    """Over the planned run or per 1,000 steps: "saves 15 min to 21 min", "saves at most 40 s per 1,000 steps"."""
     seconds, unit = saved_s(gain, report), "" if is_whole_run(report) else _PER
     if seconds is None:
         return ""
     if 0 <= gain.share < NEXT_TO_NOTHING:
         return "saves nothing more"
-    verb = "costs" if seconds < 0 else "saves at most" if gain.basis == "bound" else "saves"
-    return f"{verb} {duration(abs(seconds))}{unit}"
+    if seconds < 0:
+        return f"costs {duration(-seconds)}{unit}"
+    if gain.basis == "bound":
+        return f"saves at most {duration(seconds)}{unit}"
+    return f"saves {_saved_range(gain, seconds)}{unit}"
+
+
+def _saved_range(gain: Gain, seconds: float) -> str:
+    """ "17 s to 1 min 2 s", "up to 1 min 2 s" where it may also save nothing; the mean where nothing is known of the
+    upper end."""
+    if gain.high > FAR_ABOVE * gain.speedup:
+        return duration(seconds)
+    low, high = (duration(max(0.0, 1 - 1 / end) * seconds / gain.share) for end in (gain.low, gain.high))
+    if low == high:
+        return high
+    return f"{low} to {high}" if gain.low > 1 else f"up to {high}"
 
 
 _PER = f" per {STEPS_WITHOUT_LENGTH:,} steps"

@@ -99,9 +99,12 @@ def test_speedup(basis: str, steps: int, expected: str) -> None:
 @pytest.mark.parametrize(
     ("won", "planned", "expected"),
     [
-        (gain(2.0, 1.5, 2.5, saved_s=1080.0), 100, "saves 18 min"),
-        (gain(2.0, 1.5, 2.5, saved_s=None), 100, "saves 50 s"),
-        (gain(2.0, 1.5, 2.5), None, "saves 8 min 20 s per 1,000 steps"),
+        (gain(2.0, 1.5, 2.5, saved_s=1080.0), 100, "saves 12 min to 22 min"),
+        (gain(2.0, 1.5, 2.5, saved_s=None), 100, "saves 33 s to 1 min 0 s"),
+        (gain(2.0, 1.5, 2.5), None, "saves 5 min 33 s to 10 min per 1,000 steps"),
+        (gain(2.0, 0.9, 2.5), 100, "saves up to 1 min 0 s"),
+        (gain(2.0, 1.5, 100.0), 100, "saves 50 s"),
+        (gain(2.0, 1.999, 2.001), 100, "saves 50 s"),
         (gain(2.0, 1.0, 2.0, "bound"), None, "saves at most 8 min 20 s per 1,000 steps"),
         (gain(0.5, 0.4, 0.6), 100, "costs 1 min 40 s"),
     ],
@@ -114,8 +117,8 @@ def test_saved(won: Gain, planned: int | None, expected: str) -> None:
 def test_seconds_are_per_1000_steps_where_the_time_of_the_run_is_unknown() -> None:
     window = replace(step(forward=1000.0), run_ms=None)
     made = report(run=run(planned_steps=4000), step=window)
-    assert gains.saved_time(gain(2.0, 1.5, 2.5, saved_s=1080.0), made) == "saves 4 min 30 s per 1,000 steps"
-    assert gains.saved_time(gain(2.0, 1.5, 2.5), made) == "saves 8 min 20 s per 1,000 steps"
+    assert gains.saved_time(gain(2.0, 1.5, 2.5, saved_s=1080.0), made) == "saves 3 min 0 s to 5 min 24 s per 1,000 steps"
+    assert gains.saved_time(gain(2.0, 1.5, 2.5), made) == "saves 5 min 33 s to 10 min per 1,000 steps"
 
 
 def test_nothing_is_saved_of_a_run_without_step() -> None:

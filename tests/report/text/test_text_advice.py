@@ -161,7 +161,7 @@ def test_a_failed_run_has_no_times() -> None:
     [
         (None, "saves 50 s"),
         (gain(2.0, 2.0, 2.0), "saves 50 s"),
-        (gain(1.25, 1.2, 1.3), "saves 20 s after 1-2"),
+        (gain(1.25, 1.2, 1.3), "saves 17 s to 23 s after 1-2"),
     ],
 )
 def test_what_is_left_after_the_earlier_numbers(after: object, expected: str) -> None:
