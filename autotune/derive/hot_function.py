@@ -1,47 +1,42 @@
-"""The function outside of the models that costs most, where its time is spread over more lines than one."""
+"""The function beside the models that costs most, where its time is spread over several lines."""
 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
-from autotune.derive.lines import Cost, Frame, LineCosts, Place, is_inner
+from autotune.derive.lines import BACKWARD, Cost, Frame, LineCosts, Place, is_inner
 from autotune.model.report import HotFunction, HotLine
 
 MOST_IN_MODELS = 0.2
-"""Of a function's time: one that calls models is a step of the training and no function beside it."""
+"""Of a function's time: one that calls models is a step of the training, and no function beside them."""
 
 AS_MUCH = 0.8
 """Of the time of the function that costs most: one inside of it with so much says more."""
-
-STEPPING = ("optimizer", "data_wait")
-"""Phases that run in the functions that make up the training loop."""
 
 Function = tuple[str, str, int]
 """File, name, and first line."""
 
 
 def hot_function(found: LineCosts, hottest: HotLine | None) -> HotFunction | None:
-    """The place where it is called; None where no function outside of the models costs more than the hottest line."""
-    spent = _inclusive(found)
-    most = max((sum(cost.ms for cost in costs) for costs in spent.values()), default=0.0)
-    if hottest is None or found.share(most) <= hottest.share:
+    """With the line that leads to it; None where no function beside the models costs more than the hottest line."""
+    spent = {function: costs for function, costs in _inclusive(found).items() if _is_beside(costs)}
+    ms = {function: sum(cost.ms for cost in costs) for function, costs in spent.items()}
+    larger = [function for function in spent if hottest is not None and found.share(ms[function]) > hottest.share]
+    if not larger:
         return None
+    most = max(ms[function] for function in larger)
     function = max(
-        (each for each, costs in spent.items() if sum(cost.ms for cost in costs) >= AS_MUCH * most),
-        key=lambda each: (_depth(each, spent[each]), each),
+        (each for each in larger if ms[each] >= AS_MUCH * most), key=lambda each: (_depth(each, spent[each]), each)
     )
-    file, line = _call(function, spent[function], found)
-    share = found.share(sum(cost.ms for cost in spent[function]))
-    return HotFunction(file, line, function[1], share) if share > hottest.share else None
+    return HotFunction(*_led_from(function, spent[function], found), function[1], found.share(ms[function]))
 
 
-def _inclusive(found: LineCosts) -> dict[Function, list[Cost]]:
-    """The costs of each function, with what it calls and the backward pass of its operations; of those beside the
-    models and the training loop."""
+def _inclusive(found: LineCosts) -> Mapping[Function, list[Cost]]:
+    """The costs of each function, with what it calls and its part of the backward pass of the lines."""
     spent: dict[Function, list[Cost]] = defaultdict(list)
     own_ms: dict[Place, float] = defaultdict(float)
-    ms_in: dict[tuple[Function, Place], float] = defaultdict(float)
+    ms_in: dict[Place, dict[Function, float]] = defaultdict(lambda: defaultdict(float))
     for cost in found.costs:
         if not cost.seen.count or not cost.seen.frames:
             continue
@@ -49,17 +44,14 @@ def _inclusive(found: LineCosts) -> dict[Function, list[Cost]]:
         own_ms[place] += cost.ms
         for function in _functions(cost.seen.frames):
             spent[function].append(cost)
-            ms_in[function, place] += cost.ms
-    beside = {function: costs for function, costs in spent.items() if _is_beside(costs)}
+            ms_in[place][function] += cost.ms
     for cost in found.costs:
         if cost.seen.count or not cost.seen.frames:
             continue
         place = found.statement.place(cost.seen.frames[-1])
-        for function, costs in beside.items():
-            part = ms_in[function, place] / own_ms[place] if own_ms[place] else 0.0
-            if part:
-                costs.append(Cost(cost.seen, cost.ms * part, cost.phase))
-    return beside
+        for function, ms in ms_in[place].items() if own_ms[place] else ():
+            spent[function].append(Cost(cost.seen, cost.ms * ms / own_ms[place], cost.phase))
+    return spent
 
 
 def _functions(frames: Sequence[Frame]) -> Iterator[Function]:
@@ -70,8 +62,11 @@ def _functions(frames: Sequence[Frame]) -> Iterator[Function]:
 
 
 def _is_beside(costs: Sequence[Cost]) -> bool:
+    """Whether it is neither part of a model nor of the training loop: one that calls backward, or runs in it, or does
+    its work in several phases, one of which fetches or updates."""
     in_models = sum(cost.ms for cost in costs if cost.seen.module)
-    is_loop = any(cost.phase in STEPPING for cost in costs)
+    phases = {cost.phase for cost in costs if cost.seen.count}
+    is_loop = BACKWARD in phases or (len(phases) > 1 and bool(phases & {"optimizer", "data_wait"}))
     return not is_loop and in_models <= MOST_IN_MODELS * sum(cost.ms for cost in costs)
 
 
@@ -84,11 +79,11 @@ def _index(function: Function, frames: Sequence[Frame]) -> int:
     return next((n for n, (file, _, name, first) in enumerate(frames) if (file, name, first) == function), 0)
 
 
-def _call(function: Function, costs: Sequence[Cost], found: LineCosts) -> Place:
-    """The line that calls it most; its own first line where nobody of the user's does."""
-    calls: dict[Place, float] = defaultdict(float)
+def _led_from(function: Function, costs: Sequence[Cost], found: LineCosts) -> Place:
+    """The user's line that leads to it most; its own first line where none is known."""
+    lines: dict[Place, float] = defaultdict(float)
     for cost in costs:
         index = _index(function, cost.seen.frames)
         if index:
-            calls[found.statement.place(cost.seen.frames[index - 1])] += cost.ms
-    return max(calls, key=lambda place: calls[place], default=(function[0], function[2]))
+            lines[found.statement.place(cost.seen.frames[index - 1])] += cost.ms
+    return max(lines, key=lambda place: lines[place], default=(function[0], function[2]))

@@ -28,9 +28,6 @@ from autotune.model.report import HotLine
 LEAST_FROZEN = 0.05
 """Of the step: frozen modules that take less have no outputs worth keeping."""
 
-LEAST_SHARE = 0.03
-"""Of the step: what costs less gets no facts."""
-
 MOST_SUBJECTS = 8
 MOST_OF = 0.8
 """Of a line's samples: then it is part of the loop, or of the function, around it."""
@@ -85,7 +82,7 @@ def facts(view: RecordingView) -> Iterator[Fact]:
     found = line_costs(view)
     if found is None:
         return
-    lines = [line for line in hot_lines(found) if line.share >= LEAST_SHARE]
+    lines = [line for line in hot_lines(found) if line.share >= loop_facts.LEAST_SHARE]
     exposed, trained = exposed_share(view), _trained_modules(view)
     loops, results = loop_facts.loops(view, found)[:MOST_SUBJECTS], _results(view, found)[:MOST_SUBJECTS]
     for number, line in enumerate(lines[:MOST_SUBJECTS], 1):
@@ -297,7 +294,11 @@ def _results(view: RecordingView, found: LineCosts) -> list[ResultValues]:
         return []
     chosen: list[LineResults] = []
     for row in sorted(compared["rows"], key=lambda row: (-row["share"], row["kind"])):
-        if row["share"] >= LEAST_SHARE and _is_again(row) and not any(_overlap(row, one, view) for one in chosen):
+        if (
+            row["share"] >= loop_facts.LEAST_SHARE
+            and _is_again(row)
+            and not any(_overlap(row, one, view) for one in chosen)
+        ):
             chosen.append(row)
     return [(row, _of_result(row, compared["steps"], _share_of_window(row, found))) for row in chosen]
 

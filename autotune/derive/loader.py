@@ -157,11 +157,13 @@ def _of_training(
     compute, alone = compute_ms(view, known), loader_test_ms(view, loader)
     trained = _core_ms(view, compute, cpus_per_rank)
     most = most_workers(known.get("cpu_demand_share"), cpus_per_rank, known.get("batch_ms"), trained)
+    # Where nothing is waited for, none but 0 is tried: for what fills the preparation.
+    best = min(alone, key=lambda count: alone[count]) if len(alone) > 1 else None
     needed = workers_needed(known.get("batch_ms"), compute, most, alone)
     return {
         "workers_needed": needed,
         "alone_batch_ms": None if needed is None else alone.get(needed),
-        "best_workers": min(alone, key=lambda count: alone[count]) if len(alone) > 1 else None,
+        "best_workers": best,
         "epoch_start_share": _epoch_start_share(view, known),
     }
 

@@ -7,7 +7,20 @@ from collections.abc import Iterator
 from autotune.derive.lines import BACKWARD, LineCosts, place_name
 from autotune.derive.loop_facts import is_training_loop
 from autotune.model.evidence import RUN, Fact, Location
-from autotune.model.recording_sections import RepeatedPasses
+from autotune.model.recording_sections import Loop, RepeatedPasses
+
+OF_TORCH = "autograd"
+CALL_BACKWARD = (
+    "",
+    OF_TORCH,
+    "torch",
+    "accelerate",
+    "lightning",
+    "lightning_fabric",
+    "pytorch_lightning",
+    "transformers",
+)
+"""What calls backward once, or computes derivatives. Another library may be a solver, with a loop of its own."""
 
 
 def facts(found: LineCosts) -> Iterator[Fact]:
@@ -23,20 +36,26 @@ def facts(found: LineCosts) -> Iterator[Fact]:
     file, line, function, _ = most["frames"][-1]
     places = (Location(*found.statement.place((file, line, "", 0))),)
     share = found.share(backward_ms * most["again_ns"] / recorded["backward_ns"])
-    yield Fact("repeated_backward.share", RUN, min(1.0, share), places)
+    yield Fact("repeated_backward.share", RUN, share, places)
     yield Fact("repeated_backward.where", RUN, place_name(file, line, function), places)
     yield Fact("repeated_backward.passes", RUN, most["passes"], places)
-    yield Fact("repeated_backward.is_carried", RUN, _is_carried(most, found), places)
+    is_carried = _is_carried(most, found)
+    if is_carried is not None:
+        yield Fact("repeated_backward.is_carried", RUN, is_carried, places)
 
 
-def _is_carried(passes: RepeatedPasses, found: LineCosts) -> bool:
-    """Whether the innermost loop that starts them takes something over from one iteration to the next: it may be what
-    the pass before gave, as in a power iteration. False where a library's loop starts them (a Jacobian)."""
-    loops = [loop for loop in passes["loops"] if not is_training_loop(loop, found)]
-    around = [
-        loop
-        for file, line, *_ in reversed(passes["frames"])
-        for loop in sorted(loops, key=lambda one: one["last"] - one["line"])
-        if loop["file"] == file and loop["line"] <= line <= loop["last"]
-    ]
-    return bool(around and around[0]["carried"])
+def _is_carried(passes: RepeatedPasses, found: LineCosts) -> bool | None:
+    """Whether a loop that starts them takes something over from one iteration to the next: it may be what the pass
+    before gave, as in a power iteration. None where the loop is not seen, as that of a library's solver."""
+    _, line, *_ = passes["frames"][passes["repeats"]]
+    around = [loop for loop in passes["loops"] if _is_in_body(line, loop) and not is_training_loop(loop, found)]
+    if passes["calls"] not in CALL_BACKWARD:
+        return None
+    if around:
+        return any(loop["carried"] for loop in around)
+    return False if passes["calls"] == OF_TORCH else None
+
+
+def _is_in_body(line: int, loop: Loop) -> bool:
+    """The header of a for loop runs once, for all iterations."""
+    return (loop["body"] if loop["kind"] == "for" else loop["line"]) <= line <= loop["last"]

@@ -426,8 +426,15 @@ class RepeatedPasses(TypedDict):
     again_ns: int
     """Runs of nodes but for the first of each, and of the nodes that these made."""
 
+    repeats: int
+    """Index of the frame that makes them come again: the innermost one that was called once for all of them."""
+
+    calls: str
+    """What that frame calls next: "" for the user's own code or for backward itself, "autograd" for torch's
+    derivatives, else the name of a package."""
+
     loops: list[Loop]
-    """Those that the frames are in."""
+    """Those that this frame is in."""
 
 
 class RecordedOperations(TypedDict):

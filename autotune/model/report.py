@@ -145,9 +145,10 @@ class HotLine(Struct, frozen=True, kw_only=True):
 
 
 class HotFunction(Struct, frozen=True):
-    """A function of the user's beside the models, the line that calls it, and its share of the step, in 0..1.
+    """A function of the user's beside the models, the line that leads to it, and its share of the step, in 0..1.
 
-    The share is inclusive: what it calls, and the backward pass of its operations.
+    The line is the function's first one where none is known to lead to it. The share is inclusive: what it calls, and
+    the backward pass of its operations.
     """
 
     file: str

@@ -18,8 +18,11 @@ if TYPE_CHECKING:
 LEAST_WARMUP = 3
 MOST_EXTRA_WARMUP = 20
 MOST_STEPS = 1000
-MEMORY_EVERY_NS = 100_000_000
-"""Memory is read no more often: beside a step of 20 ms that takes 40 us."""
+MEMORY_EVERY_NS, MEMORY_LATER_NS = 20_000_000, 100_000_000
+"""Memory is read no more often, the second number after `MANY_READINGS`: a reading takes 40 us."""
+
+MANY_READINGS = 25
+"""More than whether memory grows is told from."""
 
 NO_OPTIMIZER_S = 10
 """Of work. Backwards alone are counted as steps for so long: an optimizer may still be made, after weights were
@@ -146,7 +149,7 @@ class StepWindow:
     def _note_memory(self, moment: int) -> None:
         if self._memory_at is None:
             self._on_cuda = self._session.trains_on_cuda()
-        elif moment - self._memory_at < MEMORY_EVERY_NS:
+        elif moment - self._memory_at < (MEMORY_EVERY_NS if len(self._memory) < MANY_READINGS else MEMORY_LATER_NS):
             return
         self._memory_at = moment
         used = describe.used_bytes(self._on_cuda)

@@ -86,3 +86,32 @@ def test_where_one_line_costs_more_it_is_named_alone():
     assert function([*one, *MODEL, *OTHERS], [made(21, "forward", 30)]) is None
     heavy = [made(21, "forward", 30)]
     assert function([*spread()[:2], *MODEL, *OTHERS], heavy) is None
+
+
+def test_preparing_batches_is_a_function_like_others():
+    """All of `__getitem__` is in one phase: the training loop is not."""
+    read = [seen("fetch", MAIN, (11 + n, "__getitem__", 10)) for n in range(8)]
+    model = [seen("forward", MAIN, (21 + n, "forward", 20), module="net") for n in range(8)]
+    nodes = [made(21 + n, "forward", 1) | {"module": "net"} for n in range(8)]
+    found = function([*read, *model, seen("backward", (95, "main", 80)), seen("optimizer", (96, "main", 80))], nodes)
+    assert (found.function, found.line) == ("__getitem__", 90)
+
+
+def test_a_step_whose_model_is_dear_in_the_backward_pass_is_no_function_beside_it():
+    """The model has a seventh of the forward pass of `loss`, and most of its nodes."""
+    net = [seen("forward", MAIN, LOSS, (72 + n, "net", 72), count=35, module="net") for n in range(4)]
+    nodes = [*(made(72 + n, "net", 5) | {"module": "net"} for n in range(4)), made(51, "match", 2)]
+    assert function([*spread(), *net, *OTHERS], nodes).function == "match"
+
+
+def test_what_runs_in_the_backward_pass_or_calls_it_is_not_named():
+    own = [seen("backward", (95, "main", 80), (31 + n, "backward", 30)) for n in range(8)]
+    assert function([*MODEL, *own, seen("optimizer", (96, "main", 80))], [made(21, "forward", 1)]) is None
+    step = [seen("forward", (61 + n, "step", 60), count=200) for n in range(8)]
+    assert function([*step, seen("backward", (69, "step", 60)), *OTHERS[1:]], [made(99, "other", 1)]) is None
+
+
+def test_a_function_that_no_line_leads_to_has_its_own():
+    cut = [seen("forward", (51 + n, "match", 50), count=200) for n in range(4)]
+    found = function([*cut, *MODEL, *OTHERS], BACKWARD)
+    assert (found.line, found.function) == (50, "match")

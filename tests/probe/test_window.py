@@ -169,7 +169,7 @@ def test_what_the_window_used_is_counted_from_its_start_to_its_end(counted, monk
 def test_each_step_notes_what_it_used_and_was_given(counted, monkeypatch):
     fake, run = used(monkeypatch), counted(steps=2, warmup=1)
     monkeypatch.setattr(windows.describe, "used_bytes", lambda on_cuda: None if fake.steps == 2 else 1000 + fake.steps)
-    for fake.steps, each in ((1, 1.0), (2, 1.0), (3, 0.1)):
+    for fake.steps, each in ((1, 1.0), (2, 1.0), (3, 0.020)):
         run.session.recorder.input_elements += 7
         run.steps(1, each)
     summary = run.window.summary(0)
@@ -180,8 +180,14 @@ def test_each_step_notes_what_it_used_and_was_given(counted, monkeypatch):
 
 def test_memory_is_not_read_in_every_short_step(counted):
     run = counted(steps=4, warmup=1)
-    run.steps(5, each=0.04)
+    run.steps(5, each=0.008)
     assert [step for step, _ in run.window.summary(0)["memory_bytes"]] == [1, 4]
+
+
+def test_with_many_readings_memory_is_read_less_often(counted):
+    run = counted(steps=40, warmup=1)
+    run.steps(41, each=0.04)
+    assert [step for step, _ in run.window.summary(0)["memory_bytes"]] == [*range(1, 26), 28, 31, 34, 37, 40]
 
 
 def test_where_the_script_ended_the_window_only_its_steps_are_known(counted, monkeypatch):

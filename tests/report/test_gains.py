@@ -117,7 +117,9 @@ def test_saved(won: Gain, planned: int | None, expected: str) -> None:
 def test_seconds_are_per_1000_steps_where_the_time_of_the_run_is_unknown() -> None:
     window = replace(step(forward=1000.0), run_ms=None)
     made = report(run=run(planned_steps=4000), step=window)
-    assert gains.saved_time(gain(2.0, 1.5, 2.5, saved_s=1080.0), made) == "saves 3 min 0 s to 5 min 24 s per 1,000 steps"
+    assert (
+        gains.saved_time(gain(2.0, 1.5, 2.5, saved_s=1080.0), made) == "saves 3 min 0 s to 5 min 24 s per 1,000 steps"
+    )
     assert gains.saved_time(gain(2.0, 1.5, 2.5), made) == "saves 5 min 33 s to 10 min per 1,000 steps"
 
 

@@ -28,7 +28,8 @@ class LineTrace:
         self.counts: dict[int, int] = {}
         self.is_cut = False
         self._ids: dict[tuple[CodeType, int], int] = {}
-        self._stack: list[tuple[int, int]] = []
+        self._stack: list[tuple[int, int, int]] = []
+        self._num_calls = 0
         self._is_on = False
 
     def begin(self) -> None:
@@ -43,7 +44,7 @@ class LineTrace:
                 running.append(frame)
             frame = frame.f_back
         for each in reversed(running):
-            self._stack.append((id(each), self._id(each)))
+            self._push(each)
             each.f_trace = self._on_event
         self._change()
         sys.settrace(self._on_call)
@@ -59,10 +60,18 @@ class LineTrace:
             frame = frame.f_back
         self._stack = []
 
+    def calls(self) -> tuple[int, ...]:
+        """A number for each of the user's functions that run now, the innermost last: of each call another one."""
+        return tuple(number for _, _, number in self._stack)
+
+    def _push(self, frame: FrameType) -> None:
+        self._num_calls += 1
+        self._stack.append((id(frame), self._id(frame), self._num_calls))
+
     def _on_call(self, frame: FrameType, event: str, _: object) -> Callable[..., Any] | None:
         if event != "call" or not call_sites.is_user(frame.f_code.co_filename):
             return None
-        self._stack.append((id(frame), self._id(frame)))
+        self._push(frame)
         self._change()
         return self._on_event
 
@@ -76,9 +85,9 @@ class LineTrace:
             which = self._id(frame)
             self.counts[which] = self.counts.get(which, 0) + 1
             if self._stack:
-                self._stack[-1] = (mine, which)
+                self._stack[-1] = (mine, which, self._stack[-1][2])
             else:
-                self._stack.append((mine, which))
+                self._push(frame)
             self._change()
         elif event == "return" and self._stack:
             self._stack.pop()

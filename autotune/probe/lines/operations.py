@@ -54,7 +54,7 @@ class LineOperations:
         self._last_ns = 0
         self._trace: LineTrace | None = None
         self._modules = ModuleStack(keeps_changes=True)
-        self._passes = BackwardPasses()
+        self._passes: BackwardPasses | None = None
         self._profiler = None
         try:
             self._profiler = profiling.start(cuda=False, shapes=True)
@@ -67,13 +67,13 @@ class LineOperations:
         self._last_ns = time.time_ns()
         if self._done == 0 and self._wanted:
             self._session.recorder.modules = self._modules
-            self._session.recorder.passes = self._passes
             self._trace = LineTrace()
             try:
                 self._trace.begin()
             except RuntimeError:  # a debugger, a coverage tool
                 self._trace = None
                 return True
+            self._passes = self._session.recorder.passes = BackwardPasses(self._trace)
             self._span = (time.time_ns(), 0)
         return self._done >= self._wanted
 
@@ -90,7 +90,7 @@ class LineOperations:
             return None
         try:
             profiler.stop()
-            if trace is None or self._done < 1 or trace.is_cut:
+            if trace is None or self._passes is None or self._done < 1 or trace.is_cut:
                 return None
             events = profiler.profiler.kineto_results.events()
             table = tabulate(events, span, trace, self._modules.changes, self._passes.rows)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 import time
 from bisect import bisect_right
@@ -12,44 +13,73 @@ from . import loops
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
+    from types import FrameType
     from typing import Any
 
     from ..shapes import Function, Row
+    from .line_trace import LineTrace
 
 MOST_ROWS = 8
 NO_ONE_MADE = 1 << 62
 """Nodes that add gradients up have larger numbers, or negative ones: they belong to a parameter, and to no graph."""
 
-Stack = tuple[tuple[str, int, str, int], ...]
-"""The user's frames, the innermost last: file, line, function, and the function's first line."""
+LIBRARIES = ("site-packages", "dist-packages")
+DERIVES = tuple(os.path.join("torch", part) + os.sep for part in ("autograd", "_functorch"))
+"""Where torch itself loops over backward passes: Jacobians, Hessians."""
 
-Pass = tuple[int, int, Stack]
-"""When it began and ended (time.time_ns()), and who started it."""
+Stack = tuple[tuple[str, int, str, int, str], ...]
+"""The user's frames, the innermost last: file, line, function, the function's first line, and what code it calls next:
+"" for the user's own or for backward itself, "autograd" for torch's derivatives, else the name of a package."""
+
+
+class Pass:
+    """One backward pass: when it began and ended (time.time_ns()), who started it, and the numbers of these calls."""
+
+    def __init__(self, start: int, stack: Stack, calls: tuple[int, ...]) -> None:
+        self.start = start
+        self.end = start
+        self.stack = stack
+        self.calls = calls
 
 
 class BackwardPasses:
     """The hook of backward hands its calls to this while the operations are recorded (`Recorder.passes`)."""
 
-    def __init__(self) -> None:
+    def __init__(self, trace: LineTrace) -> None:
         self.rows: list[Pass] = []
+        self._trace = trace
 
     def calling(self, backward: Function, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """`backward(*args, **kwargs)`, noted."""
-        stack = _users_stack()
-        start = time.time_ns()
+        stack, calls = _users_stack(call_sites.outwards(sys._getframe(1))), self._trace.calls()
+        noted = Pass(time.time_ns(), stack, calls)
         try:
             return backward(*args, **kwargs)
         finally:
-            self.rows.append((start, time.time_ns(), stack))
+            noted.end = time.time_ns()
+            self.rows.append(noted)
 
 
-def _users_stack() -> Stack:
-    frames = [each for each in call_sites.outwards(sys._getframe(2)) if call_sites.is_user(each.f_code.co_filename)]
-    return tuple(
-        (each.f_code.co_filename, call_sites.line_of(each), each.f_code.co_name, each.f_code.co_firstlineno)
-        for each in reversed(frames)
-    )
+def _users_stack(frames: Iterable[FrameType]) -> Stack:
+    """`frames`: the innermost first."""
+    found, below = [], ""
+    for each in frames:
+        code = each.f_code
+        if call_sites.is_user(code.co_filename):
+            found.append((code.co_filename, call_sites.line_of(each), code.co_name, code.co_firstlineno, below))
+            below = ""
+        elif not call_sites.is_probe(code.co_filename):
+            below = _package(code.co_filename)  # the outermost one between two of the user's
+    return tuple(reversed(found))
+
+
+def _package(filename: str) -> str:
+    if any(part in filename for part in DERIVES):
+        return "autograd"
+    parts = filename.split(os.sep)
+    folder = next((parts.index(name) for name in LIBRARIES if name in parts), len(parts) - 2)
+    return parts[folder + 1].removesuffix(".py")
 
 
 class RepeatedNodes:
@@ -60,8 +90,10 @@ class RepeatedNodes:
 
     def __init__(self, passes: Sequence[Pass]) -> None:
         self._passes = passes
-        self._starts = [start for start, _, _ in passes]
+        self._starts = [one.start for one in passes]
         self._runs: dict[Stack, Counter[int]] = {}
+        self._ran_by: dict[tuple[Stack, int], Pass] = {}
+        self._in_common: dict[Stack, int] = {}
         self._again_ns: Counter[Stack] = Counter()
 
     def ran(self, number: int, moment: int, length: int, made_by: Stack | None) -> Stack | None:
@@ -71,29 +103,43 @@ class RepeatedNodes:
         """
         if not 0 <= number < NO_ONE_MADE:
             return None
-        stack = self._stack_at(moment)
-        if stack is not None:
-            runs = self._runs.setdefault(stack, Counter())
-            runs[number] += 1
-            if runs[number] > 1:
-                made_by = stack
+        one = self._pass_at(moment)
+        if one is not None and self._is_again(number, one):
+            made_by = one.stack
         if made_by is not None:
             self._again_ns[made_by] += length
         return made_by
 
-    def _stack_at(self, moment: int) -> Stack | None:
+    def _is_again(self, number: int, one: Pass) -> bool:
+        runs = self._runs.setdefault(one.stack, Counter())
+        runs[number] += 1
+        before = self._ran_by.get((one.stack, number))
+        self._ran_by[one.stack, number] = one
+        if before is None or before is one:
+            return before is not None
+        same = [here == there for here, there in zip(one.calls, before.calls)]
+        in_common = [*same, False].index(False)
+        self._in_common[one.stack] = min(in_common, self._in_common.get(one.stack, in_common))
+        return True
+
+    def _pass_at(self, moment: int) -> Pass | None:
         index = bisect_right(self._starts, moment) - 1
-        return self._passes[index][2] if index >= 0 and moment < self._passes[index][1] else None
+        return self._passes[index] if index >= 0 and moment < self._passes[index].end else None
 
     def rows(self) -> list[Row]:
-        """The `RepeatedPasses` of the Recording, those first whose repetitions took most."""
-        ranked = [(stack, again_ns) for stack, again_ns in self._again_ns.most_common(MOST_ROWS) if stack]
+        """The `RepeatedPasses` of the Recording, those first whose repetitions took most.
+
+        The function that makes the passes come again is the innermost one that was called once for all of them.
+        """
         return [
             {
-                "frames": stack,
+                "frames": [frame[:4] for frame in stack],
                 "passes": max(self._runs[stack].values()),
                 "again_ns": again_ns,
-                "loops": loops.of_lines((file, line) for file, line, _, _ in stack),
+                "repeats": self._in_common[stack] - 1,
+                "calls": stack[self._in_common[stack] - 1][4],
+                "loops": loops.of_lines([stack[self._in_common[stack] - 1][:2]]),
             }
-            for stack, again_ns in ranked
+            for stack, again_ns in self._again_ns.most_common(MOST_ROWS)
+            if self._in_common.get(stack, 0) > 0
         ]

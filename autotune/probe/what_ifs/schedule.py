@@ -50,7 +50,7 @@ but no other look charges the backward pass to lines."""
 SAME, HALF, DOUBLE, FOUR = 1, 0.5, 2, 4
 WORTH_LOADING_SHARE = 0.02
 WORTH_LOOKING_SHARE = 0.1
-"""Of the CPUs, what workers take while training computes on these CPUs, too: nothing is waited for, and the step is
+"""Of the CPUs, what workers take while training computes on these CPUs, too: nothing is waited for, and the step may be
 longer all the same."""
 
 

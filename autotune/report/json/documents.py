@@ -104,7 +104,7 @@ class HottestFunction(TypedDict):
 
     file: str
     line: int
-    """Where it is called."""
+    """The user's line that leads to it; its first one where none is known."""
 
     function: str
     share: float | None

@@ -115,9 +115,9 @@ def _hottest(report: Report) -> str:
     function = table.function if table is not None else None
     if function is None:
         return of_line[0].upper() + of_line[1:]
-    called = f"{path(function.file, report.run.folder)}:{function.line}"
+    at = f"{path(function.file, report.run.folder)}:{function.line}"
     return (
-        f"The most expensive function beside the model, {function.function} (called at {called}), takes "
+        f"The most expensive function beside the model, {function.function} ({at}), takes "
         f"{percent(function.share)} of each step; {of_line}"
     )
 

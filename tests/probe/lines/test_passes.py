@@ -59,6 +59,21 @@ def slope(y, x):
     return torch.autograd.grad(y.sum(), x, create_graph=True)[0]
 
 
+def curvature(model, x):
+    """A power iteration, whose product stands in the head of a comprehension: that runs once for each call."""
+    loss = model(x).square().mean()
+    grads = torch.autograd.grad(loss, list(model.parameters()), create_graph=True)
+    vector = [torch.ones_like(one) for one in grads]
+    for _ in range(5):
+        vector = product(grads, vector, list(model.parameters()))
+    return loss + sum(one.detach().abs().mean() for one in vector)
+
+
+def product(grads, vector, parameters):
+    dot = sum((g * v).sum() for g, v in zip(grads, vector, strict=True))
+    return [one.detach() for one in torch.autograd.grad(dot, parameters, retain_graph=True)]
+
+
 @pytest.fixture
 def passes(attach, left, monkeypatch):
     """passes(loss): the Recording's repeated_passes of a training by that loss."""
@@ -96,6 +111,7 @@ def test_a_pass_for_each_parameter_is_seen_where_it_is_started(passes):
     assert [tuple(frame[:2]) for frame in row["frames"]][-1] == (__file__, line(by_parameter, 2))
     (comprehension,) = [loop for loop in row["loops"] if loop["kind"] == "comprehension"]
     assert comprehension["line"] == line(by_parameter, 2)
+    assert (row["frames"][row["repeats"]][1], row["calls"]) == (line(by_parameter, 2), "")
 
 
 def test_of_a_jacobian_of_the_batch_each_output_of_each_sample_is_a_pass(passes):
@@ -104,6 +120,14 @@ def test_of_a_jacobian_of_the_batch_each_output_of_each_sample_is_a_pass(passes)
     assert rows[0]["passes"] == 4 * 4
     assert tuple(rows[0]["frames"][-1][:2]) == (__file__, line(of_the_whole_batch, 1))
     assert rows[0]["again_ns"] > 0.6 * backward_ns
+    assert (rows[0]["frames"][rows[0]["repeats"]][2], rows[0]["calls"]) == ("of_the_whole_batch", "autograd")
+
+
+def test_the_loop_of_passes_is_in_the_function_that_was_called_once_for_all(passes):
+    (row, *_), _ = passes(curvature)
+    assert (row["passes"], row["frames"][-1][2]) == (5, "product")
+    assert (row["frames"][row["repeats"]][2], row["calls"]) == ("curvature", "")
+    assert [(loop["kind"], loop["carried"]) for loop in row["loops"]] == [("for", ["vector"])]
 
 
 @pytest.mark.parametrize("loss", [at_once, inner_steps, coordinates])
