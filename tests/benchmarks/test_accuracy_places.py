@@ -53,8 +53,8 @@ def row(file, line, end_line=None, share=0.1):
     return {"file": file, "line": line, "end_line": end_line or line, "function": "f", "share": share, "ops": 3.0}
 
 
-def report(*findings, hottest=None, lines=()):
-    verdict = {"bound": "forward", "share": 0.5, "first": None, "hottest": hottest}
+def report(*findings, hottest=None, lines=(), function=None):
+    verdict = {"bound": "forward", "share": 0.5, "first": None, "hottest": hottest, "function": function}
     return {"findings": list(findings), "verdict": verdict, "step": {"mean_ms": 10.0, "lines": list(lines)}}
 
 
@@ -111,6 +111,13 @@ def test_findings_of_unscored_rules_are_as_good_as_none(judge):
     assert judge(report(finding("EN009"), hottest=hot("net/loss.py", 20))).is_first
     assert judge(report(finding("EN009"), finding("HS001", "net/loss.py", 20))).is_first
     assert not judge(report(finding("EN009", "net/loss.py", 20))).is_anywhere
+
+
+def test_a_function_that_the_verdict_names_stands_before_the_hottest_line(judge):
+    there, elsewhere = hot("net/loss.py", 20), hot("net/train.py", 9)
+    assert judge(report(hottest=elsewhere, function=there)).is_first
+    assert not judge(report(hottest=there, function=elsewhere)).is_first
+    assert not judge(report(finding("DL001", "net/train.py", 9), hottest=elsewhere, function=there)).is_first
 
 
 def test_a_later_finding_is_anywhere(judge):

@@ -145,6 +145,13 @@ def test_a_loader_that_ran_alone():
     assert not {"loader.best_workers", "loader.alone_batch_ms"} & set(facts)
 
 
+def test_of_one_number_of_workers_none_is_the_best():
+    """Where nobody waits for workers, the loader is tried without them alone: for what fills the preparation."""
+    facts = train(script=steps(4), what_ifs=(ran_alone(0, 60, 60, 60),), fetches=fetches([1, 60, 60]))
+    assert facts["loader.serial_ms"] == 60
+    assert "loader.best_workers" not in facts
+
+
 def test_a_second_loader_that_is_trained_on_knows_its_workers_too():
     script = Script()
     for _ in range(4):

@@ -28,7 +28,7 @@ from report_cases import CASES
 import autotune.report
 from autotune.model.evidence import Location, Setting
 from autotune.model.finding import GeneratedScript, Install
-from autotune.model.report import OUTCOMES, PHASES, Collective, LateRank, Rank, Report
+from autotune.model.report import OUTCOMES, PHASES, Collective, HotFunction, LateRank, LineTable, Rank, Report
 from autotune.report import render
 
 SCHEMA = json.loads((Path(autotune.report.__file__).parent / "json" / "report.schema.json").read_text(encoding="utf-8"))
@@ -266,6 +266,19 @@ def test_the_verdict_names_the_largest_part_and_the_first_finding() -> None:
     assert found["verdict"] == {"bound": "data_wait", "share": 0.6, "first": None, "hottest": None, "function": None}
     assert parsed(CASES["full"]())["verdict"]["first"] == CASES["full"]().evaluation.findings[0].rule.id
     assert parsed(CASES["out_of_memory"]())["verdict"] is None
+
+
+def test_the_verdict_has_the_function_that_costs_more_than_any_line() -> None:
+    table = LineTable(
+        lines=(),
+        modules=(),
+        known_share=1.0,
+        ops=None,
+        op_us=None,
+        function=HotFunction("train.py", 108, "match", 0.43),
+    )
+    found = parsed(bare(step=replace(step(forward=10.0), lines=table)))["verdict"]["function"]
+    assert found == {"file": "train.py", "line": 108, "function": "match", "share": 0.43}
 
 
 def test_ranks_and_their_collectives() -> None:

@@ -4,7 +4,7 @@ import pytest
 from msgspec.structs import replace
 from report_builders import evidence, finding, gain, passed, recommendation, report, rule, run, skipped, step
 
-from autotune.model.report import Frame, HotLine, LineTable, Rank, RepeatedCall, Report, Step
+from autotune.model.report import Frame, HotFunction, HotLine, LineTable, Rank, RepeatedCall, Report, Step
 from autotune.report.text import verdict
 
 
@@ -66,6 +66,17 @@ def test_and_the_line_that_leads_to_it_several_times() -> None:
     table = LineTable(lines=(line,), modules=(), known_share=1.0, ops=None, op_us=None)
     made = report(run=run(), step=replace(step(forward=10.0), lines=table), passed=passed("DL001"))
     assert said(made).endswith("takes 62 % of each step; /p/model.py:75 leads to it 4 times for each batch.")
+
+
+def test_a_function_that_costs_more_than_any_line_comes_before_the_line() -> None:
+    line = HotLine(file="train.py", line=58, end_line=58, function="forward", share=0.32, phase_ms={"forward": 3.2})
+    function = HotFunction("train.py", 108, "match", 0.43)
+    table = LineTable(lines=(line,), modules=(), known_share=1.0, ops=None, op_us=None, function=function)
+    made = report(run=run(), step=replace(step(forward=10.0), lines=table), passed=passed("DL001"))
+    assert said(made).endswith(
+        "The most expensive function beside the model, match (train.py:108), takes 43 % of each step; "
+        "the most expensive line, train.py:58 (forward), takes 32 % of each step."
+    )
 
 
 def test_a_question_alone_is_said_first_and_is_no_recommendation() -> None:
