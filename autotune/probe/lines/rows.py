@@ -3,6 +3,7 @@
 Thrown away: the gradient of a row of a module's output is zero, in as many rows of each step, whatever the data, or in
 nearly all of them. The modules that are looked at compute each row by itself, so that what nobody uses need not have
 been computed, or not with gradients.
+Not thrown away are rows among which the largest was sought (max pooling, topk): which these are is not known before.
 Several times: the input of a module has each row k times, as an expansion leaves it, or most rows again, as candidates
 of one batch that are drawn from few; and its output has so, too, or would have without dropout: then the module is
 called once more without it.
@@ -15,10 +16,12 @@ import sys
 from functools import partial
 
 from .. import describe
+from ..what_ifs import backward_graph
 from .modules import names_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Iterable
     from typing import Any
 
     from ..session import ProbeSession
@@ -50,6 +53,9 @@ LEAST_VIEWS = 3
 ROUNDING = 1e4
 """Rows of an output that are equal in so many parts of the largest: products of equal rows differ by their rounding."""
 
+PICKS = ("Amax", "Amin", "MaxBackward", "MinBackward", "MaxPool", "Topk", "Kthvalue", "Median", "Nanmedian")
+"""In the names of nodes that hand their gradient to a few of many, by their values; not of two tensors (maximum)."""
+
 Count = tuple[int, int]
 """Rows without a gradient, or repetitions of rows; and all rows."""
 
@@ -65,10 +71,15 @@ class RowComparison:
         self._samples: set[int] = set()
         """Modules whose rows are samples, and no positions of one."""
         self._in_dropout: list[dict[int, list[Count]]] = []
+        self._made: list[tuple[int, Any]] = []
+        """The layers that were called since the last backward, and the nodes of their outputs."""
+        self._picked: set[int] = set()
+        """Layers among whose rows a few were picked by their values."""
         self._is_trying = False
         self._inputs: list[float | None] = []
         """Of each step, the sum of what the first layer got: the data tells nothing where it is the same."""
         session.recorder.modules = self
+        session.recorder.passes = _Passes(self._note_picked)
 
     def calling(self, module: Any, call: Function, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """`call(module, *args, **kwargs)`, its rows noted."""
@@ -96,6 +107,7 @@ class RowComparison:
             if output.requires_grad:
                 self._known[key] = module
                 self._samples |= {key} if output.dim() == 2 else set()
+                self._made.append((key, output.grad_fn))
                 output.register_hook(partial(self._note_gradient, len(self._unused) - 1, key, dimension))
         elif args and isinstance(args[0], torch.Tensor) and not is_leaf:
             again = repetitions(args[0].detach(), output.detach())
@@ -131,6 +143,12 @@ class RowComparison:
             again = counted
         calls[id(module)] = [(again, number)]
 
+    def _note_picked(self, tensors: Any) -> None:
+        """A backward begins at `tensors`; the nodes are let go, because they hold the activations of a step."""
+        made, self._made = self._made, []
+        picked = _behind_picks([each.grad_fn for each in backward_graph.roots(tensors) if hasattr(each, "grad_fn")])
+        self._picked |= {key for key, node in made if node in picked}
+
     def _note_gradient(self, step: int, key: int, dimension: int, gradient: Any) -> None:
         """Within the script's own backward: whatever fails here is none of its business."""
         try:
@@ -145,6 +163,7 @@ class RowComparison:
         """An optimizer step has ended; whether it was the last one."""
         if len(self._repeated) > STEPS:
             return True
+        self._made = []
         self._repeated.append({})
         self._in_dropout.append({})
         self._unused.append({})
@@ -153,7 +172,8 @@ class RowComparison:
 
     def table(self) -> Row | None:
         """The Recording's `lines.rows`; None when no two whole steps were seen."""
-        self._session.recorder.modules = None
+        self._session.recorder.modules = self._session.recorder.passes = None
+        self._made = []
         # The last step has begun and not ended.
         unused, repeated, in_dropout = self._unused[:-1], self._repeated[:-1], self._in_dropout[:-1]
         if len(repeated) < 2:
@@ -165,11 +185,44 @@ class RowComparison:
             mostly = MOSTLY if key in self._samples else 1.0
             share = _unused_share([step.get(key) for step in unused], mostly)
             again = _least([step.get(key) for step in repeated])
-            share = None if is_same_data else share
+            share = None if is_same_data else 0.0 if share and key in self._picked else share
             if share is not None or again is not None:
                 row = {"name": names.get(key, type(module).__name__), "unused": share, "repeated": again}
                 rows.append({**row, "repeated_in_dropout": _least([step.get(key) for step in in_dropout])})
         return {"steps": len(repeated), "rows": rows}
+
+
+class _Passes:
+    """The hook of backward hands its calls to this (`Recorder.passes`)."""
+
+    def __init__(self, note: Function) -> None:
+        self._note = note
+
+    def calling(self, backward: Function, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """`backward(*args, **kwargs)`, after a look at what it begins at."""
+        begin = args[0] if args else kwargs.get("tensors", kwargs.get("outputs"))
+        try:
+            self._note(begin)
+        except Exception:  # a tensor that shows no graph: inside vmap
+            pass
+        return backward(*args, **kwargs)
+
+
+def _behind_picks(roots: Iterable[Any]) -> set[Any]:
+    """The nodes of a graph that come after one of PICKS."""
+    behind: set[Any] = set()
+    todo = [(root, False) for root in roots if root is not None]
+    seen = set(todo)
+    while todo:
+        node, is_behind = todo.pop()
+        if is_behind:
+            behind.add(node)
+        is_pick = is_behind or any(name in node.name() for name in PICKS)
+        for each, _ in node.next_functions:
+            if each is not None and (each, is_pick) not in seen:
+                seen.add((each, is_pick))
+                todo.append((each, is_pick))
+    return behind
 
 
 def _unused_share(steps: list[list[Count] | None], mostly: float) -> float | None:

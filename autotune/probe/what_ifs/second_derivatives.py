@@ -75,7 +75,7 @@ class SecondDerivativeWatch:
         for one in derivatives:
             if one is None:
                 continue
-            if _is_one_of_many(one):
+            if _is_wrapped(one):
                 self._used.add(key)
             elif one.requires_grad:
                 self._handles.append(one.register_hook(comes_back))
@@ -106,13 +106,15 @@ def _key() -> Key:
     return site["file"], site["line"]
 
 
-def _is_one_of_many(derivative: Any) -> bool:
-    """Whether it stands for a batch of derivatives (is_grads_batched): a hook does not see what comes back to those."""
+def _is_wrapped(derivative: Any) -> bool:
+    """Whether it is inside of vmap or torch.func.grad, or stands for a batch of derivatives (is_grads_batched): a hook
+    does not see what comes back to those. torch.func.grad asks for a graph itself, whoever needs it."""
     import torch
 
     functorch: Any = getattr(torch._C, "_functorch", None)
-    asked = [getattr(functorch, name, None) for name in ("is_legacy_batchedtensor", "is_batchedtensor")]
-    return any(is_batched(derivative) for is_batched in asked if is_batched is not None)
+    names = ("is_legacy_batchedtensor", "is_batchedtensor", "is_functorch_wrapped_tensor")
+    asked = [getattr(functorch, name, None) for name in names]
+    return any(is_wrapped(derivative) for is_wrapped in asked if is_wrapped is not None)
 
 
 def _leaves(given: list[Any]) -> list[Any]:

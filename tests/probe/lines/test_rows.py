@@ -66,18 +66,31 @@ def saturated(model, x):
     return torch.relu(model(x)[:, 0] * x[:, 0]).mean()
 
 
+def pooled(model, x):
+    """The largest of each four rows: which, depends on the values."""
+    return model(x).reshape(-1, 4, 4).amax(dim=1).square().mean()
+
+
 def used(model, x):
     return model(x).square().mean()
 
 
 @pytest.mark.parametrize(
     ("loss", "unused"),
-    [(indexed, 0.75), (mixed, 0.5), (searched, pytest.approx(0.9, abs=0.03)), (saturated, 0.0), (used, 0.0)],
+    [
+        (indexed, 0.75),
+        (mixed, 0.5),
+        (searched, pytest.approx(0.9, abs=0.03)),
+        (saturated, 0.0),
+        (pooled, 0.0),
+        (used, 0.0),
+    ],
     ids=[
         "indexed afterwards",
         "one of two calls",
         "nearly all of them",
         "a loss that is zero of many",
+        "the largest of several",
         "all of them used",
     ],
 )

@@ -98,6 +98,26 @@ def many_at_once(model):
     made.square().sum().backward()
 
 
+def inside_of_vmap(model):
+    """An inner step for each of several tasks, as second-order MAML takes it."""
+    weights = dict(model.named_parameters())
+
+    def loss(given, x):
+        return torch.func.functional_call(model, given, (x,)).square().mean()
+
+    def adapted(x):
+        inner = torch.func.grad(loss)(weights, x)
+        return loss({name: weights[name] - 0.1 * inner[name] for name in weights}, x)
+
+    torch.func.vmap(adapted)(torch.ones(5, 3, 4)).mean().backward()
+
+
+def by_torch_func(model):
+    weights = dict(model.named_parameters())
+    inner = torch.func.grad(lambda x: torch.func.functional_call(model, weights, (x,)).sum())(torch.ones(3, 4))
+    inner.square().sum().backward()
+
+
 def without_a_graph(model):
     x = torch.ones(3, 4, requires_grad=True)
     (gradient,) = torch.autograd.grad(model(x).sum(), x)
@@ -116,7 +136,16 @@ def test_a_graph_to_which_nothing_comes_back_is_unused(watched, step):
 @pytest.mark.filterwarnings("ignore:Using backward")
 @pytest.mark.parametrize(
     "step",
-    [penalty, penalty_beside_a_sign, penalty_of_what_backward_left, by_name, many_at_once, without_a_graph],
+    [
+        penalty,
+        penalty_beside_a_sign,
+        penalty_of_what_backward_left,
+        by_name,
+        many_at_once,
+        inside_of_vmap,
+        by_torch_func,
+        without_a_graph,
+    ],
 )
 def test_a_graph_to_which_gradients_come_back_is_used(watched, step):
     assert watched(step).rows() == []
