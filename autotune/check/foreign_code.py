@@ -16,6 +16,9 @@ ASIDE_FOLDERS = frozenset({
 })  # fmt: skip
 """Folders of tests, of documentation, of other projects' code and of code that a library generated."""
 
+RETIRED_FOLDERS = frozenset({"archive", "archived", "deprecated", "legacy", "obsolete", "experimental", "debug"})
+"""Folders of what a project does not train with any more, or not yet; a module in one may be part of a training."""
+
 LICENSES = ("LICENSE", "LICENSE.txt", "LICENSE.md", "LICENCE", "COPYING", "license.txt")
 
 MAX_BYTES = 1_000_000
@@ -32,6 +35,9 @@ def places_aside(root: Path, bundles: Iterable[Bundle]) -> Callable[[Bundle, str
         named = next((one for one in folders if one in ASIDE_FOLDERS), None)
         if named is not None:
             return f"in {named}/"
+        retired = next((one for one in folders if one in RETIRED_FOLDERS), None)
+        if retired is not None and (file == bundle.name or not file.endswith(".py")):
+            return f"in {retired}/"
         inner = ("/".join(folders[: end + 1]) for end in range(len(folders)))
         licensed_folder = next((one for one in inner if licensed(one)), None)
         if licensed_folder is not None:

@@ -66,7 +66,7 @@ def facts(views: Sequence[ScriptView]) -> Iterator[Fact]:
     written = [(view, forward, place) for view, forward in forwards for place in _written_attention(view, forward)]
     named = _named_by_training(views) if written else None
     if named is not None:
-        written = [(view, one, at) for view, one, at in written if _class_name(view, one) in named]
+        written = [(view, one, at) for view, one, at in written if _is_named(view, one, named)]
     for name, places in (("loops", looped), ("trips", trips)):
         full = "code.num_reads_in_forward_loops" if name == "loops" else "code.num_round_trips_in_forward"
         if places:
@@ -75,31 +75,39 @@ def facts(views: Sequence[ScriptView]) -> Iterator[Fact]:
         yield Fact("code.writes_out_attention", RUN, True, tuple(place for _, _, place in written))
 
 
-def _class_name(view: ScriptView, forward: Function) -> str:
+def _is_named(view: ScriptView, forward: Function, named: frozenset[tuple[str, str]]) -> bool:
     class_ = view.index.method_class(forward)
-    return class_.name if class_ is not None else ""
+    name = class_.name if class_ is not None else ""
+    return (view.file if any(one is class_ for one in _units(view)) else "", name) in named
 
 
-def _named_by_training(views: Sequence[ScriptView]) -> frozenset[str] | None:
-    """The names that the script (the first file) and what it names mention: no class is made without its name.
+def _named_by_training(views: Sequence[ScriptView]) -> frozenset[tuple[str, str]] | None:
+    """What the script (the first file) and what it names mention, as (file, name): no class is made without its name.
 
-    None where a class may be found by a text: `getattr(models, name)`, a registry, a config's `_target_`.
+    A name stands for what its own file defines, else for what any file does; "" is the file of what none defines at its
+    top. None where a class may be found by a text: `getattr(models, name)`, a registry, a config's `_target_`.
     """
-    units: dict[str, list[Function | ast.ClassDef]] = defaultdict(list)
-    for unit in (unit for view in views for unit in _units(view)):
-        units[unit.name].append(unit)
-    waiting: list[ast.AST] = [views[0].index.tree]
-    waiting += [one for view in views[1:] for one in view.index.tree.body if not isinstance(one, UNITS + IMPORTS)]
-    named: set[str] = set()
+    units: dict[str, list[tuple[ScriptView, ast.AST]]] = defaultdict(list)
+    for each in views:
+        for unit in _units(each):
+            units[unit.name].append((each, unit))
+    waiting: list[tuple[ScriptView, ast.AST]] = [(views[0], views[0].index.tree)]
+    for each in views[1:]:
+        waiting += [(each, one) for one in each.index.tree.body if not isinstance(one, UNITS + IMPORTS)]
+    named: set[tuple[str, str]] = set()
     while waiting:
-        for node in ast.walk(waiting.pop()):
+        view, outer = waiting.pop()
+        for node in ast.walk(outer):
             name = last_name(node) if isinstance(node, ast.Name | ast.Attribute) else ""
             if name in BY_TEXT or (isinstance(node, UNITS) and node.decorator_list and _registers(node)):
                 return None
             renamed = node.names if isinstance(node, ast.ImportFrom) else ()
-            new = {one.name for one in renamed if one.asname} | ({name} - {""})
-            waiting += [unit for one in new - named for unit in units.get(one, ())]
-            named |= new
+            for text in {one.name for one in renamed if one.asname} | ({name} - {""}):
+                meant = units.get(text, [])
+                if isinstance(node, ast.Name):
+                    meant = [(file, unit) for file, unit in meant if file is view] or meant
+                waiting += [(file, unit) for file, unit in meant if (file.file, text) not in named]
+                named |= {(file.file, text) for file, _ in meant} if meant else {("", text)}
     return frozenset(named)
 
 

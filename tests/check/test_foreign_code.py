@@ -43,3 +43,16 @@ def bundle(name: str, *others: str, dialect: str = "torch") -> Bundle:
 def test_other_projects_code(tmp_path: Path, files: dict[str, str], file: str, reason: str) -> None:
     why = places_aside(project(tmp_path, files), [])
     assert why(bundle(file), file) == reason
+
+
+@pytest.mark.parametrize(
+    ("start", "file", "reason"),
+    [
+        ("experimental/train.py", "experimental/train.py", "in experimental/"),
+        ("train.py", "jobs/archive/run.sh", "in archive/"),
+        ("train.py", "pkg/experimental/model.py", ""),  # a module of a training that stands elsewhere
+        ("experiments/train.py", "experiments/train.py", ""),
+    ],
+)
+def test_what_a_project_does_not_train_with_any_more(tmp_path: Path, start: str, file: str, reason: str) -> None:
+    assert places_aside(project(tmp_path, {"LICENSE": OURS}), [])(bundle(start), file) == reason

@@ -37,6 +37,9 @@ class Net(nn.Module):
 """
 
 
+OWN_PART = "class Part(torch.nn.Module):\n    pass\n"
+
+
 def found(root: Path, methods: str, base: str = "nn.Module") -> dict[str, Fact]:
     (root / "train.py").write_text(TRAIN)
     code = NET.format(methods=textwrap.indent(textwrap.dedent(methods), "    "))
@@ -95,6 +98,12 @@ def test_only_modules_of_torch_have_a_forward(tmp_path: Path) -> None:
         (TRAIN.replace("import Net", "import Small").replace("Net()", "getattr(nets, name)()"), False),
         (TRAIN.replace("import Net", "import Small").replace("Net()", "globals()[name]()"), True),
         (TRAIN.replace("import Net", "import MODELS").replace("Net()", "MODELS[name]()"), True),
+        (OWN_PART + TRAIN.replace("import Net", "import Small").replace("Net()", "Small(Part())"), False),
+        (
+            OWN_PART + TRAIN.replace("import Net", "import Small, Part as Inner").replace("Net()", "Small(Inner())"),
+            True,
+        ),
+        ("import net as nets\n" + OWN_PART + TRAIN.replace("Net()", "Small(nets.Part())"), True),
     ],
 )
 def test_attention_of_a_class_that_training_never_names(tmp_path: Path, train: str, is_written: bool) -> None:
