@@ -40,10 +40,13 @@ FUSED = re.compile(rb"scaled_dot_product_attention|flash_attn|memory_efficient_a
 UNITS = (ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
 IMPORTS = (ast.Import, ast.ImportFrom)
 
-BY_TEXT = frozenset({"import_module", "__import__", "globals", "eval", "exec", "instantiate", "get_obj_from_str"}) | {
+BY_TEXT = frozenset({"import_module", "__import__", "instantiate", "get_obj_from_str"}) | {
     *("getattr_from_name", "instantiate_from_config", "build_from_cfg", "locate", "get_class"),
 }
 """Names of what finds a class by a text."""
+
+BUILTINS = frozenset({"globals", "eval", "exec"})
+"""Builtin functions that find one; as other names they are a method (`model.eval()`) or a parameter."""
 
 MAX_CLASSES = 200
 """Modules of one run that are looked at."""
@@ -99,7 +102,7 @@ def _named_by_training(views: Sequence[ScriptView]) -> frozenset[tuple[str, str]
         view, outer = waiting.pop()
         for node in ast.walk(outer):
             name = last_name(node) if isinstance(node, ast.Name | ast.Attribute) else ""
-            if name in BY_TEXT or (isinstance(node, UNITS) and node.decorator_list and _registers(node)):
+            if name in BY_TEXT or _calls_builtin(node) or _is_registered(node):
                 return None
             renamed = node.names if isinstance(node, ast.ImportFrom) else ()
             for text in {one.name for one in renamed if one.asname} | ({name} - {""}):
@@ -115,8 +118,12 @@ def _units(view: ScriptView) -> Iterator[Function | ast.ClassDef]:
     yield from (one for one in view.index.tree.body if isinstance(one, UNITS))
 
 
-def _registers(unit: Function | ast.ClassDef) -> bool:
-    return any("regist" in ast.unparse(one).lower() for one in unit.decorator_list)
+def _calls_builtin(node: ast.AST) -> bool:
+    return isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in BUILTINS
+
+
+def _is_registered(node: ast.AST) -> bool:
+    return isinstance(node, UNITS) and any("regist" in ast.unparse(one).lower() for one in node.decorator_list)
 
 
 def _forwards(view: ScriptView) -> Iterator[tuple[ScriptView, Function]]:

@@ -98,6 +98,8 @@ def test_only_modules_of_torch_have_a_forward(tmp_path: Path) -> None:
         (TRAIN.replace("import Net", "import Small").replace("Net()", "getattr(nets, name)()"), False),
         (TRAIN.replace("import Net", "import Small").replace("Net()", "globals()[name]()"), True),
         (TRAIN.replace("import Net", "import MODELS").replace("Net()", "MODELS[name]()"), True),
+        (TRAIN.replace("import Net", "import Small").replace("Net()", "Small()") + "net.eval()\nprint(eval)\n", False),
+        (TRAIN.replace("import Net", "import Small").replace("Net()", "eval(name)()"), True),
         (OWN_PART + TRAIN.replace("import Net", "import Small").replace("Net()", "Small(Part())"), False),
         (
             OWN_PART + TRAIN.replace("import Net", "import Small, Part as Inner").replace("Net()", "Small(Inner())"),
