@@ -88,7 +88,8 @@ def _named_by_training(views: Sequence[ScriptView]) -> frozenset[tuple[str, str]
     """What the script (the first file) and what it names mention, as (file, name): no class is made without its name.
 
     A name stands for what its own file defines, else for what any file does; "" is the file of what none defines at its
-    top. None where a class may be found by a text: `getattr(models, name)`, a registry, a config's `_target_`.
+    top. What a decorator registers may be made by its name alone. None where a text may find any class:
+    `import_module(name)`, a config's `_target_`.
     """
     units: dict[str, list[tuple[ScriptView, ast.AST]]] = defaultdict(list)
     for each in views:
@@ -97,12 +98,14 @@ def _named_by_training(views: Sequence[ScriptView]) -> frozenset[tuple[str, str]
     waiting: list[tuple[ScriptView, ast.AST]] = [(views[0], views[0].index.tree)]
     for each in views[1:]:
         waiting += [(each, one) for one in each.index.tree.body if not isinstance(one, UNITS + IMPORTS)]
-    named: set[tuple[str, str]] = set()
+    registered = [(each, unit) for each in views for unit in _units(each) if _is_registered(unit)]
+    waiting += registered
+    named = {(each.file, unit.name) for each, unit in registered}
     while waiting:
         view, outer = waiting.pop()
         for node in ast.walk(outer):
             name = last_name(node) if isinstance(node, ast.Name | ast.Attribute) else ""
-            if name in BY_TEXT or _calls_builtin(node) or _is_registered(node):
+            if name in BY_TEXT or _calls_builtin(node):
                 return None
             renamed = node.names if isinstance(node, ast.ImportFrom) else ()
             for text in {one.name for one in renamed if one.asname} | ({name} - {""}):
@@ -122,8 +125,8 @@ def _calls_builtin(node: ast.AST) -> bool:
     return isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in BUILTINS
 
 
-def _is_registered(node: ast.AST) -> bool:
-    return isinstance(node, UNITS) and any("regist" in ast.unparse(one).lower() for one in node.decorator_list)
+def _is_registered(unit: Function | ast.ClassDef) -> bool:
+    return any("regist" in ast.unparse(one).lower() for one in unit.decorator_list)
 
 
 def _forwards(view: ScriptView) -> Iterator[tuple[ScriptView, Function]]:

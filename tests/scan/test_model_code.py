@@ -118,6 +118,19 @@ def test_attention_of_a_class_that_training_never_names(tmp_path: Path, train: s
     assert ("code.writes_out_attention" in {one.name for one in bundle.facts}) is is_written
 
 
+@pytest.mark.parametrize(("decorator", "is_written"), [("@register_model\n", True), ("@cache\n", False)])
+def test_attention_of_a_model_that_is_made_by_its_registered_name(
+    tmp_path: Path, decorator: str, is_written: bool
+) -> None:
+    train = TRAIN.replace("from net import Net", "import net as nets").replace("Net()", "create_model('make_net')")
+    (tmp_path / "train.py").write_text(train + "net.eval()\n")
+    attention = textwrap.indent(WRITTEN.format(between="", out="weights @ v"), "    ")
+    maker = f"{decorator}def make_net(**kwargs):\n    return Net(**kwargs)\n"
+    (tmp_path / "net.py").write_text(NET.format(methods=attention) + maker)
+    (bundle,) = [one for one in scan([tmp_path], root=tmp_path).bundles if one.name == "train.py"]
+    assert ("code.writes_out_attention" in {one.name for one in bundle.facts}) is is_written
+
+
 WRITTEN = """
 def forward(self, q, k, v, mask):
     scores = q @ k.transpose(-2, -1) * self.scale
