@@ -26,7 +26,16 @@ from autotune.catalogue.frameworks import frameworks
 from autotune.model.evidence import RUN, Fact, Location, Setting
 from autotune.model.scanned import Bundle, ConsumerCall, ScanNote, WrittenValue
 from autotune.model.source import NOTEBOOK
-from autotune.scan import arguments, config_facts, environment, jobs, least_memory, missing_scripts, pattern_facts
+from autotune.scan import (
+    arguments,
+    config_facts,
+    environment,
+    jobs,
+    least_memory,
+    missing_modules,
+    missing_scripts,
+    pattern_facts,
+)
 from autotune.scan.configs import read_config, written_values
 from autotune.scan.constants import read_constants
 from autotune.scan.files import DATA
@@ -393,7 +402,9 @@ def of_launch(library: Library, launch: Launch) -> BundleFiles | None:
     first = script.files if script is not None else ()
     files = (*first, *(call.location.file for call in calls), *_read_by(script, named), launch.file)
     files = tuple(dict.fromkeys(files))
-    facts = script.facts if script is not None else (lacking,) if lacking is not None else ()
+    facts = script.facts if script is not None else ()
+    lacking = lacking or (missing_modules.fact(library, name, launch.file) if script is not None and name else None)
+    facts = (*facts, *([lacking] if lacking is not None else []))
     return BundleFiles(files, tuple(calls), facts, (launch,), _top_imports(library, files[0]))
 
 
@@ -407,8 +418,9 @@ def _of_script(library: Library, name: str) -> BundleFiles | None:
         return None
     calls = _with_named(library, script.calls)
     files = (*script.files, *(call.location.file for call in calls))
-    imports = _top_imports(library, name)
-    return BundleFiles(tuple(dict.fromkeys(files)), tuple(calls), script.facts, imports=imports)
+    imports, lacking = _top_imports(library, name), missing_modules.fact(library, name)
+    facts = (*script.facts, *([lacking] if lacking is not None else []))
+    return BundleFiles(tuple(dict.fromkeys(files)), tuple(calls), facts, imports=imports)
 
 
 def _of_config(library: Library, name: str) -> BundleFiles | None:

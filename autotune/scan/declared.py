@@ -29,7 +29,7 @@ CONDA_FILES = tuple(
 
 PLAIN = (PYTHON, "requirements*.txt", "pyproject.toml", "setup.py", *CONDA_FILES)
 
-PROSE = ("README*", "INSTALL*", "Dockerfile*", "*.dockerfile", "setup.sh", "install*.sh", "setup_env*.sh")
+PROSE = ("README*", "INSTALL*", "Dockerfile*", "*.dockerfile", "*.sh")
 """What tells a person, or a machine, to install releases: `pip install torch==1.11.0`. Counts where nothing else
 pins."""
 
@@ -67,12 +67,15 @@ class Declared(Struct):
         """Pins of the nearest folder that has any, from that of `file` (a name below the root) up to the root.
 
         "python" is that of the nearest folder that names one. What nothing pins or asks for, the nearest
-        instructions do.
+        instructions for it do.
         """
         found = next((known.pinned for known in self._upwards(file) if known.pinned), {})
         python = next((known.python for known in self._upwards(file) if known.python), ())
-        told = next((known.told for known in self._upwards(file) if known.told), {})
-        found = {**{name: release for name, release in told.items() if name not in self.ranges(file)}, **found}
+        told: dict[str, Version] = {}
+        for known in self._upwards(file):
+            told = {**known.told, **told}
+        asked = self.ranges(file)
+        found = {**{name: release for name, release in told.items() if name not in asked}, **found}
         return {"python": python, **found} if python else found
 
     def ranges(self, file: str) -> Mapping[str, Range]:

@@ -36,19 +36,19 @@ def fact(library: Library, launch: Launch) -> Fact | None:
     if launch.folder or is_elsewhere or BRINGS_FILES.search(file.data):
         return None
     library.note_asked((ANYTHING,))
-    there = _names(library.root)
+    there = names_below(library.root)
     if there is None or posixpath.basename(script) in there or not _is_of_project(library.root, launch, script):
         return None
     return Fact("job.lacks_script", RUN, script, (Location(launch.file, launch.line),))
 
 
 @lru_cache(maxsize=4)
-def _names(root: Path) -> frozenset[str] | None:
-    """The names of all files of a project; None of one with submodules, and of too many."""
+def names_below(root: Path) -> frozenset[str] | None:
+    """The names of all files and folders of a project; None of one with submodules, and of too many."""
     found: set[str] = set()
     for _, folders, names in os.walk(root):
         folders[:] = [one for one in folders if one != ".git"]
-        found.update(names)
+        found.update(names, folders)
         if len(found) > MAX_FILES or ".gitmodules" in names:
             return None
     return frozenset(found)

@@ -40,10 +40,13 @@ FUSED = re.compile(rb"scaled_dot_product_attention|flash_attn|memory_efficient_a
 UNITS = (ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
 IMPORTS = (ast.Import, ast.ImportFrom)
 
-BY_TEXT = frozenset({"import_module", "__import__", "globals", "eval", "exec", "instantiate", "get_obj_from_str"}) | {
+BY_TEXT = frozenset({"import_module", "__import__", "instantiate", "get_obj_from_str"}) | {
     *("getattr_from_name", "instantiate_from_config", "build_from_cfg", "locate", "get_class"),
 }
 """Names of what finds a class by a text."""
+
+BUILTINS = frozenset({"globals", "eval", "exec"})
+"""Builtin functions that find one; as other names they are a method (`model.eval()`) or a parameter."""
 
 MAX_CLASSES = 200
 """Modules of one run that are looked at."""
@@ -66,7 +69,7 @@ def facts(views: Sequence[ScriptView]) -> Iterator[Fact]:
     written = [(view, forward, place) for view, forward in forwards for place in _written_attention(view, forward)]
     named = _named_by_training(views) if written else None
     if named is not None:
-        written = [(view, one, at) for view, one, at in written if _class_name(view, one) in named]
+        written = [(view, one, at) for view, one, at in written if _is_named(view, one, named)]
     for name, places in (("loops", looped), ("trips", trips)):
         full = "code.num_reads_in_forward_loops" if name == "loops" else "code.num_round_trips_in_forward"
         if places:
@@ -75,31 +78,42 @@ def facts(views: Sequence[ScriptView]) -> Iterator[Fact]:
         yield Fact("code.writes_out_attention", RUN, True, tuple(place for _, _, place in written))
 
 
-def _class_name(view: ScriptView, forward: Function) -> str:
+def _is_named(view: ScriptView, forward: Function, named: frozenset[tuple[str, str]]) -> bool:
     class_ = view.index.method_class(forward)
-    return class_.name if class_ is not None else ""
+    name = class_.name if class_ is not None else ""
+    return (view.file if any(one is class_ for one in _units(view)) else "", name) in named
 
 
-def _named_by_training(views: Sequence[ScriptView]) -> frozenset[str] | None:
-    """The names that the script (the first file) and what it names mention: no class is made without its name.
+def _named_by_training(views: Sequence[ScriptView]) -> frozenset[tuple[str, str]] | None:
+    """What the script (the first file) and what it names mention, as (file, name): no class is made without its name.
 
-    None where a class may be found by a text: `getattr(models, name)`, a registry, a config's `_target_`.
+    A name stands for what its own file defines, else for what any file does; "" is the file of what none defines at its
+    top. What a decorator registers may be made by its name alone. None where a text may find any class:
+    `import_module(name)`, a config's `_target_`.
     """
-    units: dict[str, list[Function | ast.ClassDef]] = defaultdict(list)
-    for unit in (unit for view in views for unit in _units(view)):
-        units[unit.name].append(unit)
-    waiting: list[ast.AST] = [views[0].index.tree]
-    waiting += [one for view in views[1:] for one in view.index.tree.body if not isinstance(one, UNITS + IMPORTS)]
-    named: set[str] = set()
+    units: dict[str, list[tuple[ScriptView, ast.AST]]] = defaultdict(list)
+    for each in views:
+        for unit in _units(each):
+            units[unit.name].append((each, unit))
+    waiting: list[tuple[ScriptView, ast.AST]] = [(views[0], views[0].index.tree)]
+    for each in views[1:]:
+        waiting += [(each, one) for one in each.index.tree.body if not isinstance(one, UNITS + IMPORTS)]
+    registered = [(each, unit) for each in views for unit in _units(each) if _is_registered(unit)]
+    waiting += registered
+    named = {(each.file, unit.name) for each, unit in registered}
     while waiting:
-        for node in ast.walk(waiting.pop()):
+        view, outer = waiting.pop()
+        for node in ast.walk(outer):
             name = last_name(node) if isinstance(node, ast.Name | ast.Attribute) else ""
-            if name in BY_TEXT or (isinstance(node, UNITS) and node.decorator_list and _registers(node)):
+            if name in BY_TEXT or _calls_builtin(node):
                 return None
             renamed = node.names if isinstance(node, ast.ImportFrom) else ()
-            new = {one.name for one in renamed if one.asname} | ({name} - {""})
-            waiting += [unit for one in new - named for unit in units.get(one, ())]
-            named |= new
+            for text in {one.name for one in renamed if one.asname} | ({name} - {""}):
+                meant = units.get(text, [])
+                if isinstance(node, ast.Name):
+                    meant = [(file, unit) for file, unit in meant if file is view] or meant
+                waiting += [(file, unit) for file, unit in meant if (file.file, text) not in named]
+                named |= {(file.file, text) for file, _ in meant} if meant else {("", text)}
     return frozenset(named)
 
 
@@ -107,7 +121,11 @@ def _units(view: ScriptView) -> Iterator[Function | ast.ClassDef]:
     yield from (one for one in view.index.tree.body if isinstance(one, UNITS))
 
 
-def _registers(unit: Function | ast.ClassDef) -> bool:
+def _calls_builtin(node: ast.AST) -> bool:
+    return isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in BUILTINS
+
+
+def _is_registered(unit: Function | ast.ClassDef) -> bool:
     return any("regist" in ast.unparse(one).lower() for one in unit.decorator_list)
 
 

@@ -45,47 +45,14 @@ def test_other_projects_code(tmp_path: Path, files: dict[str, str], file: str, r
     assert why(bundle(file), file) == reason
 
 
-ONE, TWO = "configs/zero2.json", "configs/zero3.json"
-
-
 @pytest.mark.parametrize(
-    ("texts", "unused"),
+    ("start", "file", "reason"),
     [
-        ({"README.md": "deepspeed --config configs/zero3.json"}, {ONE}),
-        ({"run.sh": "ds=zero3.json", "other.md": "zero2.json"}, set()),
-        ({"README.md": "train it"}, set()),
-        ({".git/zero.md": "zero3.json"}, set()),
+        ("experimental/train.py", "experimental/train.py", "in experimental/"),
+        ("train.py", "jobs/archive/run.sh", "in archive/"),
+        ("train.py", "pkg/experimental/model.py", ""),  # a module of a training that stands elsewhere
+        ("experiments/train.py", "experiments/train.py", ""),
     ],
 )
-def test_a_preset_that_nothing_names_beside_one_that_is_named(
-    tmp_path: Path, texts: dict[str, str], unused: set[str]
-) -> None:
-    bundles = [bundle(name, dialect="deepspeed") for name in (ONE, TWO)]
-    why = places_aside(project(tmp_path, {ONE: "{}", TWO: "{}", **texts}), bundles)
-    assert {one.name for one in bundles if why(one, one.name)} == unused
-
-
-@pytest.mark.parametrize("other", [bundle(ONE, dialect="axolotl"), bundle(ONE, "train.py", dialect="deepspeed")])
-def test_other_configs_are_the_projects_own(tmp_path: Path, other: Bundle) -> None:
-    root = project(tmp_path, {ONE: "{}", TWO: "{}", "README.md": "zero3.json"})
-    assert places_aside(root, [other, bundle(TWO, dialect="deepspeed")])(other, ONE) == ""
-
-
-@pytest.mark.parametrize(
-    ("texts", "is_unread"),
-    [
-        ({"README.md": "\u251c\u2500\u2500 sft.yaml"}, True),
-        ({"train.py": "parse()"}, True),
-        ({"configs/other.yaml": "learning_rate: 1"}, True),
-        ({"README.md": "python train.py configs/sft.yaml"}, False),
-        ({"train.py": "load('sft.yaml')"}, False),
-        ({"run.sh": "python train.py configs/$NAME.yaml"}, False),
-        ({"train.py": "os.listdir('configs')"}, False),
-        ({"train.py": "open(f'configs/{name}.yaml')"}, False),
-    ],
-)
-def test_a_config_that_no_file_reads(tmp_path: Path, texts: dict[str, str], is_unread: bool) -> None:
-    config = bundle("configs/sft.yaml", dialect="hf_trainer")
-    why = places_aside(project(tmp_path, {"configs/sft.yaml": "warmup_ratio: 0.1"} | texts), [config])
-    assert why(config, "configs/sft.yaml") == ("no file of the project reads it" if is_unread else "")
-    assert why(bundle("configs/sft.yaml", "train.py", dialect="hf_trainer"), "configs/sft.yaml") == ""
+def test_what_a_project_does_not_train_with_any_more(tmp_path: Path, start: str, file: str, reason: str) -> None:
+    assert places_aside(project(tmp_path, {"LICENSE": OURS}), [])(bundle(start), file) == reason

@@ -37,6 +37,9 @@ class Net(nn.Module):
 """
 
 
+OWN_PART = "class Part(torch.nn.Module):\n    pass\n"
+
+
 def found(root: Path, methods: str, base: str = "nn.Module") -> dict[str, Fact]:
     (root / "train.py").write_text(TRAIN)
     code = NET.format(methods=textwrap.indent(textwrap.dedent(methods), "    "))
@@ -95,6 +98,14 @@ def test_only_modules_of_torch_have_a_forward(tmp_path: Path) -> None:
         (TRAIN.replace("import Net", "import Small").replace("Net()", "getattr(nets, name)()"), False),
         (TRAIN.replace("import Net", "import Small").replace("Net()", "globals()[name]()"), True),
         (TRAIN.replace("import Net", "import MODELS").replace("Net()", "MODELS[name]()"), True),
+        (TRAIN.replace("import Net", "import Small").replace("Net()", "Small()") + "net.eval()\nprint(eval)\n", False),
+        (TRAIN.replace("import Net", "import Small").replace("Net()", "eval(name)()"), True),
+        (OWN_PART + TRAIN.replace("import Net", "import Small").replace("Net()", "Small(Part())"), False),
+        (
+            OWN_PART + TRAIN.replace("import Net", "import Small, Part as Inner").replace("Net()", "Small(Inner())"),
+            True,
+        ),
+        ("import net as nets\n" + OWN_PART + TRAIN.replace("Net()", "Small(nets.Part())"), True),
     ],
 )
 def test_attention_of_a_class_that_training_never_names(tmp_path: Path, train: str, is_written: bool) -> None:
@@ -103,6 +114,19 @@ def test_attention_of_a_class_that_training_never_names(tmp_path: Path, train: s
     models = "MODELS = {'net': Net}\n" if "MODELS" in train else ""
     small = "class Small(nn.Module):\n    def forward(self, x):\n        return x\n"
     (tmp_path / "net.py").write_text(NET.format(methods=attention) + small + models)
+    (bundle,) = [one for one in scan([tmp_path], root=tmp_path).bundles if one.name == "train.py"]
+    assert ("code.writes_out_attention" in {one.name for one in bundle.facts}) is is_written
+
+
+@pytest.mark.parametrize(("decorator", "is_written"), [("@register_model\n", True), ("@cache\n", False)])
+def test_attention_of_a_model_that_is_made_by_its_registered_name(
+    tmp_path: Path, decorator: str, is_written: bool
+) -> None:
+    train = TRAIN.replace("from net import Net", "import net as nets").replace("Net()", "create_model('make_net')")
+    (tmp_path / "train.py").write_text(train + "net.eval()\n")
+    attention = textwrap.indent(WRITTEN.format(between="", out="weights @ v"), "    ")
+    maker = f"{decorator}def make_net(**kwargs):\n    return Net(**kwargs)\n"
+    (tmp_path / "net.py").write_text(NET.format(methods=attention) + maker)
     (bundle,) = [one for one in scan([tmp_path], root=tmp_path).bundles if one.name == "train.py"]
     assert ("code.writes_out_attention" in {one.name for one in bundle.facts}) is is_written
 

@@ -112,6 +112,7 @@ def test_ranges_are_those_of_the_nearest_folder_that_says_anything(tmp_path: Pat
         ("README.md", "```\npip install 'torch==1.11.0+cu113' \\\n  timm\n```", (1, 11, 0)),
         ("Dockerfile", "RUN pip3 install --no-cache torch==1.11.0 && pip install timm", (1, 11, 0)),
         ("setup.sh", "uv pip install torch==1.11.0", (1, 11, 0)),
+        ("h100.sh", "pip3 install torch==1.11.0\ntorchrun train.py", (1, 11, 0)),
         ("README.md", "pip install torch>=1.11.0", None),
         ("README.md", "tested with torch==1.11.0", None),
         ("README.md", "pip install torch==1.11.0\npip install torch==2.1.0", None),
@@ -121,6 +122,15 @@ def test_ranges_are_those_of_the_nearest_folder_that_says_anything(tmp_path: Pat
 def test_what_instructions_install(tmp_path: Path, name: str, text: str, expected: tuple[int, ...] | None) -> None:
     (tmp_path / name).write_text(text)
     assert Declared(tmp_path).versions("train.py").get("torch") == expected
+
+
+def test_the_nearest_instructions_of_each_package_count(tmp_path: Path) -> None:
+    (tmp_path / "recipe").mkdir()
+    (tmp_path / "README.md").write_text("pip install torch==1.11.0 trl==0.9.6\n")
+    (tmp_path / "recipe" / "run.sh").write_text("pip install torch==2.1.0\npython train.py\n")
+    (tmp_path / "recipe" / "h200.sh").write_text("pip install peft==0.10.0\n")
+    expected = {"torch": (2, 1, 0), "peft": (0, 10, 0), "trl": (0, 9, 6)}
+    assert Declared(tmp_path).versions("recipe/train.py") == expected
 
 
 def test_a_pin_or_a_range_goes_before_instructions(tmp_path: Path) -> None:
