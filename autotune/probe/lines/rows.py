@@ -107,7 +107,9 @@ class RowComparison:
             if output.requires_grad:
                 self._known[key] = module
                 self._samples |= {key} if output.dim() == 2 else set()
-                self._made.append((key, output.grad_fn))
+                # Each holds its graph: no more than a few forwards without a backward, and nothing that is recomputed.
+                if len(self._made) < MOST_CALLS and not self._session.recorder.in_backward:
+                    self._made.append((key, output.grad_fn))
                 output.register_hook(partial(self._note_gradient, len(self._unused) - 1, key, dimension))
         elif args and isinstance(args[0], torch.Tensor) and not is_leaf:
             again = repetitions(args[0].detach(), output.detach())
