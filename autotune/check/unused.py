@@ -96,7 +96,7 @@ def why_unused(root: Path, bundles: tuple[Bundle, ...]) -> Callable[[Bundle], st
         return _mentions(root, asked)
 
     @cache
-    def why(name: str, lacking: str) -> str:
+    def reason(name: str, lacking: str) -> str:
         said = mentions()
         if said is None or not said.has_commands:
             return ""
@@ -104,7 +104,7 @@ def why_unused(root: Path, bundles: tuple[Bundle, ...]) -> Callable[[Bundle], st
             return "" if _is_started(name, said) else f"it imports {lacking}, which is not there, and nothing starts it"
         return "" if said.names_any or _is_named(root, name, said) else "no file of the project names it"
 
-    return lambda bundle: why(bundle.name, _lacking(bundle)) if bundle.name in asked else ""
+    return lambda bundle: reason(bundle.name, _lacking(bundle)) if bundle.name in asked else ""
 
 
 def _is_config(bundle: Bundle) -> bool:
@@ -188,8 +188,8 @@ def _means(root: Path, config: str, mention: Mention, start: int, is_apart: bool
 
 
 def _is_any_of(folder: str, rest: str, line: str) -> bool:
-    """Whether a line names the folder of a config alone, or a path below a folder of which a part is open and that may
-    be `rest`."""
+    """Whether a line names the folder of a config, or a path in it with an open part (`$NAME`, `{name}`, `*`) that may
+    mean `rest`, the path of the config below that folder."""
     for found in re.finditer(rf"(?<![\w-]){re.escape(folder)}(?:/([^\s\"'`]*)|(?=[\"']))", line):
         path = (found[1] or "").rstrip(").,;:\\")
         if not path and "/" not in rest and line[found.end() :][:1] in ("'", '"'):
@@ -234,7 +234,7 @@ def _text(path: Path) -> str | None:
 
 
 def _cells(text: str) -> str:
-    """What a person wrote in a notebook; all of a file that is none."""
+    """The sources of a notebook's cells; the whole text where it cannot be read as a notebook."""
     try:
         cells = msgspec.json.decode(text, type=Notebook).cells
     except msgspec.MsgspecError:

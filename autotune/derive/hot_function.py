@@ -9,17 +9,17 @@ from autotune.derive.lines import BACKWARD, Cost, Frame, LineCosts, Place, is_in
 from autotune.model.report import HotFunction, HotLine
 
 MOST_IN_MODELS = 0.2
-"""Of a function's time: one that calls models is a step of the training, and no function beside them."""
+"""Of a function's time: a function with more of it in models is a step of the training."""
 
 AS_MUCH = 0.8
-"""Of the time of the function that costs most: one inside of it with so much says more."""
+"""Of the time of the function that costs most: a function inside of it with so much tells more."""
 
 Function = tuple[str, str, int]
 """File, name, and first line."""
 
 
 def hot_function(found: LineCosts, hottest: HotLine | None) -> HotFunction | None:
-    """With the line that leads to it; None where no function beside the models costs more than the hottest line."""
+    """That function, with the line that leads to it; None where the hottest line costs as much as any of them."""
     spent = {function: costs for function, costs in _inclusive(found).items() if _is_beside(costs)}
     ms = {function: sum(cost.ms for cost in costs) for function, costs in spent.items()}
     larger = [function for function in spent if hottest is not None and found.share(ms[function]) > hottest.share]
@@ -62,8 +62,11 @@ def _functions(frames: Sequence[Frame]) -> Iterator[Function]:
 
 
 def _is_beside(costs: Sequence[Cost]) -> bool:
-    """Whether it is neither part of a model nor of the training loop: one that calls backward, or runs in it, or does
-    its work in several phases, one of which fetches or updates."""
+    """Whether a function lies outside of the models and of the training loop.
+
+    Part of the loop are functions that call backward or run in it, and those that fetch batches or update weights
+    beside other work.
+    """
     in_models = sum(cost.ms for cost in costs if cost.seen.module)
     phases = {cost.phase for cost in costs if cost.seen.count}
     is_loop = BACKWARD in phases or (len(phases) > 1 and bool(phases & {"optimizer", "data_wait"}))

@@ -7,7 +7,7 @@ import re
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 
-from autotune.derive import loop_facts, repeated_passes, row_facts
+from autotune.derive import loop_facts, repeated_backward, row_facts
 from autotune.derive.kernels import shares
 from autotune.derive.lines import (
     TABLE_GRADIENT,
@@ -101,7 +101,7 @@ def facts(view: RecordingView) -> Iterator[Fact]:
         yield Fact("result.num_seen", RUN, len(results))
     yield from _frozen(view, found)
     yield from row_facts.facts(view, found)
-    yield from repeated_passes.facts(found)
+    yield from repeated_backward.facts(found)
 
 
 def _frozen(view: RecordingView, found: LineCosts) -> Iterator[Fact]:

@@ -21,7 +21,7 @@ LoopValues = tuple[Loop, dict[str, Value | None]]
 
 
 class _Inside(Struct, frozen=True):
-    """What a loop holds of a step: its ms, without and with the backward pass, by phase, and the modules that ran."""
+    """What a loop holds of a step: its ms with the backward pass, those without by phase, and the modules that ran."""
 
     ms: float
     phases: Mapping[str, float]

@@ -426,10 +426,10 @@ class RepeatedPasses(TypedDict):
     again_ns: int
     """Runs of nodes but for the first of each, and of the nodes that these made."""
 
-    repeats: int
-    """Index of the frame that makes them come again: the innermost one that was called once for all of them."""
+    looping_frame: int
+    """Index in `frames` of the function call in which the loop over the passes runs: the innermost that they share."""
 
-    calls: str
+    callee: str
     """What that frame calls next: "" for the user's own code or for backward itself, "autograd" for torch's
     derivatives, else the name of a package."""
 

@@ -181,7 +181,7 @@ class LineTable(Struct, frozen=True):
     ops: float | None = None
     op_us: float | None = None
     function: HotFunction | None = None
-    """The one that costs most, where it costs more than the hottest line."""
+    """The costliest function beside the models; None where the hottest line costs as much."""
 
     @property
     def hottest(self) -> HotLine | None:

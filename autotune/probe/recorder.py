@@ -32,7 +32,7 @@ class Recorder:
     one call takes ten times as long as in a loop of its own.
     `sniff`, if any, is called with every module that runs inside a root's forward.
     `modules`, if any, is told of every module whose call begins or ends inside a root's forward, that of the root too.
-    `passes`, if any, is told of every backward pass.
+    `passes`, if any, makes each call of backward and notes it.
     `in_forward` and `in_backward` repeat what `stack` holds, because every submodule's call asks them; `has_grad` says
     whether the last forward was called with gradients.
     `thread` is the one that trains: the main thread until another one runs the first backward.

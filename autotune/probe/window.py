@@ -22,7 +22,7 @@ MEMORY_EVERY_NS, MEMORY_LATER_NS = 20_000_000, 100_000_000
 """Memory is read no more often, the second number after `MANY_READINGS`: a reading takes 40 us."""
 
 MANY_READINGS = 25
-"""More than whether memory grows is told from."""
+"""As many as derive/growth.py needs to tell whether memory grows, and some more."""
 
 NO_OPTIMIZER_S = 10
 """Of work. Backwards alone are counted as steps for so long: an optimizer may still be made, after weights were

@@ -71,11 +71,12 @@ class Declared(Struct):
         """
         found = next((known.pinned for known in self._upwards(file) if known.pinned), {})
         python = next((known.python for known in self._upwards(file) if known.python), ())
-        told: dict[str, Version] = {}
+        # Of the same package the nearest folder's instructions hold.
+        installed: dict[str, Version] = {}
         for known in self._upwards(file):
-            told = {**known.told, **told}
+            installed = {**known.told, **installed}
         asked = self.ranges(file)
-        found = {**{name: release for name, release in told.items() if name not in asked}, **found}
+        found = {**{name: release for name, release in installed.items() if name not in asked}, **found}
         return {"python": python, **found} if python else found
 
     def ranges(self, file: str) -> Mapping[str, Range]:

@@ -750,7 +750,7 @@ def grows():
 WITH_TESTS_OF_THEIR_OWN = (
     "derive.line_facts",
     "derive.row_facts",
-    "derive.repeated_passes",
+    "derive.repeated_backward",
     "derive.needless_work",
     "derive.mfu",
 )

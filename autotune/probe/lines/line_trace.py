@@ -60,8 +60,8 @@ class LineTrace:
             frame = frame.f_back
         self._stack = []
 
-    def calls(self) -> tuple[int, ...]:
-        """A number for each of the user's functions that run now, the innermost last: of each call another one."""
+    def call_numbers(self) -> tuple[int, ...]:
+        """For each of the user's functions that run now, the innermost last: the number of its call, counted from 1."""
         return tuple(number for _, _, number in self._stack)
 
     def _push(self, frame: FrameType) -> None:

@@ -13,9 +13,9 @@ from bisect import bisect_right, insort
 
 from .. import profiling
 from . import statements
+from .backward_passes import BackwardPasses, RepeatedNodes
 from .line_trace import LineTrace
 from .modules import NONE, ModuleStack
-from .passes import BackwardPasses, RepeatedNodes
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from ..session import ProbeSession
     from ..shapes import Place, Row
-    from .passes import Pass, Stack
+    from .backward_passes import Pass, Stack
 
 SHORT_S = 0.5
 """A step as short as this is recorded twice."""

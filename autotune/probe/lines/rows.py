@@ -36,6 +36,9 @@ MOST_NUMBERS, MOST_GRADIENTS = 1 << 22, 1 << 26
 MOST_CALLS = 64
 """Of a module in a step."""
 
+MOST_HELD = 64
+"""Outputs whose graphs are held until the next backward."""
+
 BY_ROW = {"Linear": -1, "LayerNorm": -1, "RMSNorm": -1, "Embedding": -1, "Conv1d": 1, "Conv2d": 1, "Conv3d": 1}
 """Modules without others in them that compute each row by itself, and the dimension that makes up a row."""
 
@@ -79,7 +82,7 @@ class RowComparison:
         self._inputs: list[float | None] = []
         """Of each step, the sum of what the first layer got: the data tells nothing where it is the same."""
         session.recorder.modules = self
-        session.recorder.passes = _Passes(self._note_picked)
+        session.recorder.passes = _BackwardLook(self._note_picked)
 
     def calling(self, module: Any, call: Function, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """`call(module, *args, **kwargs)`, its rows noted."""
@@ -107,8 +110,8 @@ class RowComparison:
             if output.requires_grad:
                 self._known[key] = module
                 self._samples |= {key} if output.dim() == 2 else set()
-                # Each holds its graph: no more than a few forwards without a backward, and nothing that is recomputed.
-                if len(self._made) < MOST_CALLS and not self._session.recorder.in_backward:
+                # A recomputation would hold what activation checkpointing frees.
+                if len(self._made) < MOST_HELD and not self._session.recorder.in_backward:
                     self._made.append((key, output.grad_fn))
                 output.register_hook(partial(self._note_gradient, len(self._unused) - 1, key, dimension))
         elif args and isinstance(args[0], torch.Tensor) and not is_leaf:
@@ -194,7 +197,7 @@ class RowComparison:
         return {"steps": len(repeated), "rows": rows}
 
 
-class _Passes:
+class _BackwardLook:
     """The hook of backward hands its calls to this (`Recorder.passes`)."""
 
     def __init__(self, note: Function) -> None:

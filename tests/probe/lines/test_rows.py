@@ -7,6 +7,7 @@ import sys
 
 import pytest
 import torch
+import torch.utils.checkpoint
 from torch import nn
 from torch.utils.data import DataLoader, TensorDataset
 
@@ -100,6 +101,35 @@ def test_rows_that_get_no_gradient_are_as_many_in_each_step(rows_of, loss, unuse
         "0": (unused, None),
         "2": (unused, None),
     }
+
+
+def rolled_out(model, x):
+    """Many forwards that no backward follows."""
+    for _ in range(3 * rows.MOST_HELD):
+        model(x)
+    return model(x).square().mean()
+
+
+def recomputed(model, x):
+    return torch.utils.checkpoint.checkpoint(model, x.requires_grad_(), use_reentrant=False).square().mean()
+
+
+@pytest.mark.parametrize(
+    ("loss", "before", "inside"), [(rolled_out, rows.MOST_HELD, set()), (recomputed, 2, {0}), (used, 2, set())]
+)
+def test_few_graphs_are_held_until_the_next_backward(rows_of, monkeypatch, loss, before, inside):
+    """Of a model of two layers: before backward, and inside of it, where a recomputation calls them again."""
+    held = {False: {0}, True: set()}
+    noted = rows.RowComparison._note
+
+    def note(self, *given):
+        result = noted(self, *given)
+        held[self._session.recorder.in_backward].add(len(self._made))
+        return result
+
+    monkeypatch.setattr(rows.RowComparison, "_note", note)
+    rows_of(net(), loss)
+    assert (max(held[False]), held[True]) == (before, inside)
 
 
 def test_on_one_batch_again_and_again_a_count_that_stays_tells_nothing(rows_of):

@@ -22,9 +22,9 @@ def loop(first, last, carried=()):
     return {**row, "carried": list(carried), "fed_back": []}
 
 
-def facts(again_ms=20, loops=(), passes=42, rows=None, backward_ms=60, repeats=1, calls=""):
+def facts(again_ms=20, loops=(), passes=42, rows=None, backward_ms=60, looping_frame=1, callee=""):
     """`backward_ms` of the recorded steps, in which the profiler makes all longer."""
-    by = {"repeats": repeats, "calls": calls, "loops": list(loops)}
+    by = {"looping_frame": looping_frame, "callee": callee, "loops": list(loops)}
     row = {"frames": [MAIN, CALL], "passes": passes, "again_ns": again_ms * MS, **by}
     operations = {
         "steps": 1,
@@ -66,18 +66,18 @@ INNER, CARRIED, TRAINING = loop(11, 14), loop(11, 14, ["v"]), loop(82, 95, ["ste
 @pytest.mark.parametrize(
     ("given", "is_carried"),
     [
-        ({"calls": "autograd"}, False),
+        ({"callee": "autograd"}, False),
         ({"loops": [INNER]}, False),
         ({"loops": [CARRIED]}, True),
         ({"loops": [INNER, loop(9, 15, ["v"])]}, True),
-        ({"loops": [INNER], "calls": "lightning"}, False),
-        ({"loops": [INNER], "calls": "scipy"}, None),
-        ({"calls": "scipy"}, None),
+        ({"loops": [INNER], "callee": "lightning"}, False),
+        ({"loops": [INNER], "callee": "scipy"}, None),
+        ({"callee": "scipy"}, None),
         ({}, None),
         ({"loops": [loop(12, 14)]}, None),
-        ({"loops": [TRAINING], "repeats": 0}, None),
-        ({"loops": [TRAINING, loop(88, 90, ["v"])], "repeats": 0}, True),
-        ({"loops": [TRAINING, loop(88, 90)], "repeats": 0}, False),
+        ({"loops": [TRAINING], "looping_frame": 0}, None),
+        ({"loops": [TRAINING, loop(88, 90, ["v"])], "looping_frame": 0}, True),
+        ({"loops": [TRAINING, loop(88, 90)], "looping_frame": 0}, False),
     ],
     ids=[
         "a Jacobian of torch's",
@@ -104,5 +104,5 @@ def test_without_repetitions_the_share_is_nothing():
 
 
 def test_every_catalogued_fact_is_stated():
-    wanted = {name for name, row in catalogue.facts().items() if row.supplier == "derive.repeated_passes"}
+    wanted = {name for name, row in catalogue.facts().items() if row.supplier == "derive.repeated_backward"}
     assert set(facts(loops=[INNER])) == wanted

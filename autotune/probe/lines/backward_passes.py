@@ -34,13 +34,14 @@ Stack = tuple[tuple[str, int, str, int, str], ...]
 
 
 class Pass:
-    """One backward pass: when it began and ended (time.time_ns()), who started it, and the numbers of these calls."""
+    """One backward pass: when it began and ended (time.time_ns()), the stack that started it, and the number of each
+    call in that stack (LineTrace.call_numbers)."""
 
-    def __init__(self, start: int, stack: Stack, calls: tuple[int, ...]) -> None:
+    def __init__(self, start: int, stack: Stack, call_numbers: tuple[int, ...]) -> None:
         self.start = start
         self.end = start
         self.stack = stack
-        self.calls = calls
+        self.call_numbers = call_numbers
 
 
 class BackwardPasses:
@@ -52,8 +53,8 @@ class BackwardPasses:
 
     def calling(self, backward: Function, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """`backward(*args, **kwargs)`, noted."""
-        stack, calls = _users_stack(call_sites.outwards(sys._getframe(1))), self._trace.calls()
-        noted = Pass(time.time_ns(), stack, calls)
+        stack = _users_stack(call_sites.outwards(sys._getframe(1)))
+        noted = Pass(time.time_ns(), stack, self._trace.call_numbers())
         try:
             return backward(*args, **kwargs)
         finally:
@@ -117,7 +118,7 @@ class RepeatedNodes:
         self._ran_by[one.stack, number] = one
         if before is None or before is one:
             return before is not None
-        same = [here == there for here, there in zip(one.calls, before.calls)]
+        same = [here == there for here, there in zip(one.call_numbers, before.call_numbers)]
         in_common = [*same, False].index(False)
         self._in_common[one.stack] = min(in_common, self._in_common.get(one.stack, in_common))
         return True
@@ -129,15 +130,15 @@ class RepeatedNodes:
     def rows(self) -> list[Row]:
         """The `RepeatedPasses` of the Recording, those first whose repetitions took most.
 
-        The function that makes the passes come again is the innermost one that was called once for all of them.
+        The loop over the passes runs in the innermost function call that all of them share.
         """
         return [
             {
                 "frames": [frame[:4] for frame in stack],
                 "passes": max(self._runs[stack].values()),
                 "again_ns": again_ns,
-                "repeats": self._in_common[stack] - 1,
-                "calls": stack[self._in_common[stack] - 1][4],
+                "looping_frame": self._in_common[stack] - 1,
+                "callee": stack[self._in_common[stack] - 1][4],
                 "loops": loops.of_lines([stack[self._in_common[stack] - 1][:2]]),
             }
             for stack, again_ns in self._again_ns.most_common(MOST_ROWS)

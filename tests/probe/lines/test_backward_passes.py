@@ -111,7 +111,7 @@ def test_a_pass_for_each_parameter_is_seen_where_it_is_started(passes):
     assert [tuple(frame[:2]) for frame in row["frames"]][-1] == (__file__, line(by_parameter, 2))
     (comprehension,) = [loop for loop in row["loops"] if loop["kind"] == "comprehension"]
     assert comprehension["line"] == line(by_parameter, 2)
-    assert (row["frames"][row["repeats"]][1], row["calls"]) == (line(by_parameter, 2), "")
+    assert (row["frames"][row["looping_frame"]][1], row["callee"]) == (line(by_parameter, 2), "")
 
 
 def test_of_a_jacobian_of_the_batch_each_output_of_each_sample_is_a_pass(passes):
@@ -120,13 +120,13 @@ def test_of_a_jacobian_of_the_batch_each_output_of_each_sample_is_a_pass(passes)
     assert rows[0]["passes"] == 4 * 4
     assert tuple(rows[0]["frames"][-1][:2]) == (__file__, line(of_the_whole_batch, 1))
     assert rows[0]["again_ns"] > 0.6 * backward_ns
-    assert (rows[0]["frames"][rows[0]["repeats"]][2], rows[0]["calls"]) == ("of_the_whole_batch", "autograd")
+    assert (rows[0]["frames"][rows[0]["looping_frame"]][2], rows[0]["callee"]) == ("of_the_whole_batch", "autograd")
 
 
 def test_the_loop_of_passes_is_in_the_function_that_was_called_once_for_all(passes):
     (row, *_), _ = passes(curvature)
     assert (row["passes"], row["frames"][-1][2]) == (5, "product")
-    assert (row["frames"][row["repeats"]][2], row["calls"]) == ("curvature", "")
+    assert (row["frames"][row["looping_frame"]][2], row["callee"]) == ("curvature", "")
     assert [(loop["kind"], loop["carried"]) for loop in row["loops"]] == [("for", ["vector"])]
 
 

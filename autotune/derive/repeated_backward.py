@@ -20,7 +20,7 @@ CALL_BACKWARD = (
     "pytorch_lightning",
     "transformers",
 )
-"""What calls backward once, or computes derivatives. Another library may be a solver, with a loop of its own."""
+"""Packages that call backward once, and torch's derivatives. Another library may be a solver with a loop of its own."""
 
 
 def facts(found: LineCosts) -> Iterator[Fact]:
@@ -45,15 +45,15 @@ def facts(found: LineCosts) -> Iterator[Fact]:
 
 
 def _is_carried(passes: RepeatedPasses, found: LineCosts) -> bool | None:
-    """Whether a loop that starts them takes something over from one iteration to the next: it may be what the pass
-    before gave, as in a power iteration. None where the loop is not seen, as that of a library's solver."""
-    _, line, *_ = passes["frames"][passes["repeats"]]
+    """Whether a loop that starts them takes a value over from one iteration to the next: the value may be the result of
+    the pass before, as in a power iteration. None where the loop is not seen, as that of a library's solver."""
+    _, line, *_ = passes["frames"][passes["looping_frame"]]
     around = [loop for loop in passes["loops"] if _is_in_body(line, loop) and not is_training_loop(loop, found)]
-    if passes["calls"] not in CALL_BACKWARD:
+    if passes["callee"] not in CALL_BACKWARD:
         return None
     if around:
         return any(loop["carried"] for loop in around)
-    return False if passes["calls"] == OF_TORCH else None
+    return False if passes["callee"] == OF_TORCH else None
 
 
 def _is_in_body(line: int, loop: Loop) -> bool:
