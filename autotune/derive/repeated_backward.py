@@ -15,6 +15,7 @@ CALL_BACKWARD = (
     OF_TORCH,
     "torch",
     "accelerate",
+    "deepspeed",
     "lightning",
     "lightning_fabric",
     "pytorch_lightning",

@@ -450,6 +450,9 @@ class RecordedOperations(TypedDict):
     repeated_passes: NotRequired[list[RepeatedPasses]]
     """Those first whose repetitions took most."""
 
+    value_picks: NotRequired[list[tuple[str, int]]]
+    """(file, line) of those with a backward that pick rows by what was computed for them."""
+
     runs: list[LineRuns]
     statements: list[tuple[str, int, int]]
     """(file, first line, last line) of the statements over several lines that the rows are in."""

@@ -39,6 +39,11 @@ def _is_user(filename: str) -> bool:
     return not (installed or path.startswith((_STDLIB + os.sep, _HERE + os.sep, _SCRIPTS)))
 
 
+def is_standard(filename: str) -> bool:
+    """Whether `filename` is of Python's standard library."""
+    return filename.startswith(_STDLIB + os.sep) and not any(part in filename for part in _LIBRARY_PARTS)
+
+
 def is_probe(filename: str) -> bool:
     """Whether `filename` is one of the probe's own."""
     return filename.startswith(_HERE + os.sep)

@@ -23,6 +23,9 @@ FAR_ABOVE = 4.0
 NEXT_TO_NOTHING = 0.002
 """Of the step."""
 
+LEAST_S = 0.05
+"""Seconds: `duration` has no number for less."""
+
 _WEAKEST_LAST: tuple[Basis, ...] = ("measured", "modelled", "profiled", "bound")
 
 
@@ -120,14 +123,15 @@ def saved_time(gain: Gain, report: Report) -> str:
 
 
 def _saved_range(gain: Gain, seconds: float) -> str:
-    """ "17 s to 1 min 2 s", "up to 1 min 2 s" where it may also save nothing; the mean where nothing is known of the
-    upper end."""
-    if gain.high > FAR_ABOVE * gain.speedup:
+    """ "17 s to 1 min 2 s", "up to 1 min 2 s" where it may also save next to nothing.
+
+    The mean where nothing is known of the upper end, or where what it saves is not in the steps."""
+    if gain.high > FAR_ABOVE * gain.speedup or gain.share <= 0:
         return duration(seconds)
-    low, high = (duration(max(0.0, 1 - 1 / end) * seconds / gain.share) for end in (gain.low, gain.high))
-    if low == high:
-        return high
-    return f"{low} to {high}" if gain.low > 1 else f"up to {high}"
+    low, high = ((1 - 1 / max(1.0, end)) * seconds / gain.share for end in (gain.low, gain.high))
+    if duration(low) == duration(high):
+        return duration(high)
+    return f"{duration(low)} to {duration(high)}" if low >= LEAST_S else f"up to {duration(high)}"
 
 
 _PER = f" per {STEPS_WITHOUT_LENGTH:,} steps"

@@ -537,6 +537,16 @@ def test_rows_that_nobody_uses_cost_what_their_modules_do():
     assert [place.line for place in found["share"].places] == [40]
 
 
+def test_rows_that_are_picked_by_their_values_are_not_known_before():
+    picked = operation(42, 1, names=[("aten::index", 1)]) | {"function": "update"}
+    found = lines(ACTOR, [picked])
+    found["operations"]["value_picks"] = [[picked["file"], 42]]
+    found["rows"] = {"steps": 3, "rows": [{"name": "actor.0", "unused": 0.75, "repeated": 0.0}]}
+    said = stated(derive([recording(script=steps(4), lines=found)]), "discarded.")
+    assert (said["share"].value, said["model_share"].value) == (0.0, 0.0)
+    assert "row_share" not in said
+
+
 def test_methods_of_one_name_are_told_apart_by_where_they_begin():
     """The outer forward picks; the encoder's, whose samples these are, does not."""
     samples = [seen("forward", 9, (52, "forward", 45), (32, "forward", 30), module="encoder.0", count=300)]

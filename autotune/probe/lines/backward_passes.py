@@ -70,7 +70,7 @@ def _users_stack(frames: Iterable[FrameType]) -> Stack:
         if call_sites.is_user(code.co_filename):
             found.append((code.co_filename, call_sites.line_of(each), code.co_name, code.co_firstlineno, below))
             below = ""
-        elif not call_sites.is_probe(code.co_filename):
+        elif not call_sites.is_probe(code.co_filename) and not call_sites.is_standard(code.co_filename):
             below = _package(code.co_filename)  # the outermost one between two of the user's
     return tuple(reversed(found))
 

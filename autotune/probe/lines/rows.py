@@ -37,7 +37,7 @@ MOST_CALLS = 64
 """Of a module in a step."""
 
 MOST_HELD = 64
-"""Outputs whose graphs are held until the next backward."""
+"""Outputs whose graphs are held until the next backward; those that it does not reach until the one after it."""
 
 BY_ROW = {"Linear": -1, "LayerNorm": -1, "RMSNorm": -1, "Embedding": -1, "Conv1d": 1, "Conv2d": 1, "Conv3d": 1}
 """Modules without others in them that compute each row by itself, and the dimension that makes up a row."""
@@ -56,7 +56,19 @@ LEAST_VIEWS = 3
 ROUNDING = 1e4
 """Rows of an output that are equal in so many parts of the largest: products of equal rows differ by their rounding."""
 
-PICKS = ("Amax", "Amin", "MaxBackward", "MinBackward", "MaxPool", "Topk", "Kthvalue", "Median", "Nanmedian")
+PICKS = (
+    "Amax",
+    "Amin",
+    "MaxBackward",
+    "MinBackward",
+    "MaxPool",
+    "Topk",
+    "Sort",
+    "Msort",
+    "Kthvalue",
+    "Median",
+    "Nanmedian",
+)
 """In the names of nodes that hand their gradient to a few of many, by their values; not of two tensors (maximum)."""
 
 Count = tuple[int, int]
@@ -76,6 +88,8 @@ class RowComparison:
         self._in_dropout: list[dict[int, list[Count]]] = []
         self._made: list[tuple[int, Any]] = []
         """The layers that were called since the last backward, and the nodes of their outputs."""
+        self._waiting: list[tuple[int, Any]] = []
+        """Those of `_made` that the last backward did not reach: the next one may."""
         self._picked: set[int] = set()
         """Layers among whose rows a few were picked by their values."""
         self._is_trying = False
@@ -150,9 +164,11 @@ class RowComparison:
 
     def _note_picked(self, tensors: Any) -> None:
         """A backward begins at `tensors`; the nodes are let go, because they hold the activations of a step."""
-        made, self._made = self._made, []
-        picked = _behind_picks([each.grad_fn for each in backward_graph.roots(tensors) if hasattr(each, "grad_fn")])
-        self._picked |= {key for key, node in made if node in picked}
+        made, waiting, self._made, self._waiting = self._made, self._waiting, [], []
+        roots = [each.grad_fn for each in backward_graph.roots(tensors) if hasattr(each, "grad_fn")]
+        reached, picked = _behind_picks(roots)
+        self._picked |= {key for key, node in (*waiting, *made) if node in picked}
+        self._waiting = [(key, node) for key, node in made if node not in reached]
 
     def _note_gradient(self, step: int, key: int, dimension: int, gradient: Any) -> None:
         """Within the script's own backward: whatever fails here is none of its business."""
@@ -168,7 +184,7 @@ class RowComparison:
         """An optimizer step has ended; whether it was the last one."""
         if len(self._repeated) > STEPS:
             return True
-        self._made = []
+        self._made, self._waiting = [], []
         self._repeated.append({})
         self._in_dropout.append({})
         self._unused.append({})
@@ -178,7 +194,7 @@ class RowComparison:
     def table(self) -> Row | None:
         """The Recording's `lines.rows`; None when no two whole steps were seen."""
         self._session.recorder.modules = self._session.recorder.passes = None
-        self._made = []
+        self._made, self._waiting = [], []
         # The last step has begun and not ended.
         unused, repeated, in_dropout = self._unused[:-1], self._repeated[:-1], self._in_dropout[:-1]
         if len(repeated) < 2:
@@ -213,8 +229,8 @@ class _BackwardLook:
         return backward(*args, **kwargs)
 
 
-def _behind_picks(roots: Iterable[Any]) -> set[Any]:
-    """The nodes of a graph that come after one of PICKS."""
+def _behind_picks(roots: Iterable[Any]) -> tuple[set[Any], set[Any]]:
+    """The nodes of a graph, and those of them that come after one of PICKS."""
     behind: set[Any] = set()
     todo = [(root, False) for root in roots if root is not None]
     seen = set(todo)
@@ -227,7 +243,7 @@ def _behind_picks(roots: Iterable[Any]) -> set[Any]:
             if each is not None and (each, is_pick) not in seen:
                 seen.add((each, is_pick))
                 todo.append((each, is_pick))
-    return behind
+    return {node for node, _ in seen}, behind
 
 
 def _unused_share(steps: list[list[Count] | None], mostly: float) -> float | None:

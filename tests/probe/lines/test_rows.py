@@ -72,6 +72,18 @@ def pooled(model, x):
     return model(x).reshape(-1, 4, 4).amax(dim=1).square().mean()
 
 
+def sorted_by_value(model, x):
+    """The four rows with the largest sums."""
+    return model(x).square().mean(dim=1).sort(descending=True)[0][:4].mean()
+
+
+def pooled_after_another_backward(model, x):
+    """A backward that does not reach the layers comes between them and their own."""
+    output = model(x)
+    torch.ones(1, requires_grad=True).backward()
+    return output.reshape(-1, 4, 4).amax(dim=1).square().mean()
+
+
 def used(model, x):
     return model(x).square().mean()
 
@@ -84,6 +96,8 @@ def used(model, x):
         (searched, pytest.approx(0.9, abs=0.03)),
         (saturated, 0.0),
         (pooled, 0.0),
+        (sorted_by_value, 0.0),
+        (pooled_after_another_backward, 0.0),
         (used, 0.0),
     ],
     ids=[
@@ -92,6 +106,8 @@ def used(model, x):
         "nearly all of them",
         "a loss that is zero of many",
         "the largest of several",
+        "the first of an order",
+        "another backward between",
         "all of them used",
     ],
 )
