@@ -35,6 +35,7 @@ from autotune.scan import (
     missing_modules,
     missing_scripts,
     pattern_facts,
+    removed_names,
 )
 from autotune.scan.configs import read_config, written_values
 from autotune.scan.constants import read_constants
@@ -283,6 +284,7 @@ def bundle(
         _framework(parts.calls),
         *_train_loader(settings, parts.facts),
         *arguments.facts(parts.calls, versions, ranges or {}),
+        *removed_names.release_facts(parts.facts, versions, ranges),
         *(arguments.compute_loss_facts(versions, ranges or {}) if _has_compute_loss(parts.facts) else ()),
         *configured,
         *_least_memory(parts, library, settings, configured),

@@ -12,7 +12,7 @@ from autotune.model.evidence import RUN, Fact
 from autotune.model.scanned import ConsumerCall, WrittenValue
 from autotune.pycode.script_view import ScriptView
 from autotune.pycode.work_budget import Work
-from autotune.scan import model_code, run_words
+from autotune.scan import model_code, removed_names, run_words
 from autotune.scan.configs import written_values
 from autotune.scan.library import ANYTHING, Library
 from autotune.scan.program import RunProgram
@@ -87,6 +87,7 @@ def _whole_facts(
         yield from run_words.lightning_facts(files, others, next(made, view.place(step.node)))
     if any(steps.values()):
         yield from library.worked(views[0].file, lambda work: tuple(model_code.facts(views))) or ()
+    yield from library.worked(views[0].file, lambda work: tuple(removed_names.facts(views))) or ()
 
 
 def _of_no_names(library: Library, texts: Iterable[bytes]) -> Iterator[bytes]:

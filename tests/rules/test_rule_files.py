@@ -48,6 +48,7 @@ STAND = {
     "EN009": "it is about the installed release",
     "EN015": "a run that does not fail has another compute_loss",
     "EN012": "a reader that ignores unknown keys trains all the same, with the default",
+    "EN018": "a run that does not fail found the names, or came to none of them",
     "EV002": "the run tells the interval",
     "FS005": "it is about what is not maintained any more",
     "FS010": "memory that is not pinned is slower with one process, too",
