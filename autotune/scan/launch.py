@@ -49,6 +49,9 @@ GOES = ("cd", "pushd", "popd")
 CONTAINERS = ("apptainer", "singularity", "docker", "podman", "enroot")
 """Programs that run a command in a container."""
 
+PASSES_LOCAL_RANK = "torch.distributed.launch"
+"""A module: as torchrun, but for this option, which --use_env leaves out."""
+
 TOOLS = ("pip", "venv", "ensurepip", "ipykernel", "jupyter", "uv")
 """Modules that set up where a training runs: `python -m pip install torch`."""
 
@@ -65,6 +68,7 @@ class Launch(Struct, frozen=True):
     are those of the environment that it is given. `folder` is where the shell has gone before, as far as that is known.
     `before` are the words in front of the launcher (srun -c 8, docker run --ipc=host image), as written where a part is
     not known (--mem=$MEM); None for what may be any words ($FLAGS). `words` are those behind the script.
+    `passes_local_rank` says that the launcher adds an option --local-rank to them.
     """
 
     file: str
@@ -81,6 +85,7 @@ class Launch(Struct, frozen=True):
     folder: str = ""
     before: tuple[str | None, ...] = ()
     words: tuple[ShellWord, ...] = ()
+    passes_local_rank: bool = False
 
     def seen(self, path: str) -> str:
         """A path of the command, as the shell would see it that has gone nowhere."""
@@ -205,6 +210,9 @@ def _launch(command: ShellCommand, file: str) -> Launch | None:
         variables=variables,
         before=tuple(map(_written, (*command.words[: len(command.words) - len(words)], *words[: found.program]))),
         words=tuple(rest),
+        passes_local_rank=launcher.name == "torchrun"
+        and any(word.value == PASSES_LOCAL_RANK for word in words[found.program : found.target])
+        and not own.keys() & {"use_env", "no_python"},
     )
 
 

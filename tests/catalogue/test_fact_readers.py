@@ -20,6 +20,8 @@ JSON_ONLY = {
     "step.other_share": "with its siblings it sums to the step",
     "step.one_cpu_share": "how much of a step has no use for more CPUs; the report has them line by line",
     "step.num_flops": "what device.mfu_share is made of",
+    "code.old_names": "names.removed are those of them that a release which may be used lacks",
+    "code.knows_old_local_rank": "with the command, job.passes_unknown_local_rank",
     "growth.memory_is_steady": "says why growth.memory_bytes_per_step is absent",
     "loader.len_cv": "how much the lengths differ",
     "env.omp_num_threads": "explains run.num_threads",
