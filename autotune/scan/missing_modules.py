@@ -41,7 +41,7 @@ BRINGING = re.compile(rf"{COPIES.decode()}|\binstall\b")
 """What of a line of commands brings what it names."""
 
 ADDS_PATH = re.compile(
-    r"(?<![\w${])PYTHONPATH[\"']?\s*[=:]\s*"
+    r"(?<![\w${])PYTHONPATH[\"']?(?:\s*[=:]\s*|\s+(?![=:\s]))"
     r"(?!(?:[\"':]|\./?|\$\{?(?:PYTHONPATH|PWD)(?::-)?\}?|\$\(pwd\)|`pwd`)*(?:\s|$))"
 )
 """A variable that has modules found in a folder that may not be the project's."""
@@ -53,16 +53,8 @@ PROSE = ("*.md", "*.rst", "README*", "INSTALL*")
 """Files that tell a person how to set the project up."""
 
 COMMANDS = (
-    "*.sh",
-    "*.bash",
-    "*.slurm",
-    "*.sbatch",
-    "*.pbs",
-    "Dockerfile*",
-    "*.dockerfile",
-    "*.def",
-    ".env*",
-    "Makefile",
+    *("*.sh", "*.bash", "*.slurm", "*.sbatch", "*.pbs", "Makefile"),
+    *("Dockerfile*", "*.dockerfile", "*.def", ".env*"),
 )
 """Files that tell a machine, line by line."""
 
