@@ -4,7 +4,7 @@
 2. Scan the files: a bundle for each training run that they describe.
 3. Evaluate the rules for each bundle, with the facts of the machine and of a recorded profile.
 4. Leave out what comments, the configuration or the baseline silence, minor findings, what stands in tests,
-   documentation, other projects' code and unused presets, and with --changed what stands on lines that did not change.
+   documentation and other projects' code, and with --changed what stands on lines that did not change.
 """
 
 from __future__ import annotations
@@ -84,7 +84,7 @@ def check(options: CheckOptions, *, cwd: Path, progress: Callable[[str, int, int
     reported = [suppression.suppress_by_person(each, config) for each in _without_repeats(judged)]
     if not options.with_minor:
         named = [os.path.relpath(os.path.realpath(path), root) for path in paths]
-        why_aside = foreign_code.places_aside(root, [each.bundle for each in reported])
+        why_aside = foreign_code.places_aside(root)
         reported = [suppression.suppress_aside(suppression.suppress_minor(each), named, why_aside) for each in reported]
     reported = _on_changed_lines(reported, options.changed, root)
     reported = _without_baseline(reported, options, root, cwd)

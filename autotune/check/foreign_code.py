@@ -1,14 +1,12 @@
-"""What of a project is not its own training: other projects' code in it, and what nothing of it uses."""
+"""What of a project is not its own training: tests, documentation, and other projects' code in it."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from functools import cache, partial
 from pathlib import Path
 
 from autotune import reading
-from autotune.check.unused import why_unused
-from autotune.model.scanned import Bundle
 
 ASIDE_FOLDERS = frozenset({
     *("test", "tests", "doc", "docs", "third_party", "thirdparty", "third-party", "vendor", "vendored", "external"),
@@ -16,33 +14,24 @@ ASIDE_FOLDERS = frozenset({
 })  # fmt: skip
 """Folders of tests, of documentation, of other projects' code and of code that a library generated."""
 
-RETIRED_FOLDERS = frozenset({"archive", "archived", "deprecated", "legacy", "obsolete", "experimental", "debug"})
-"""Folders of what a project does not train with any more, or not yet; a module in one may be part of a training."""
-
 LICENSES = ("LICENSE", "LICENSE.txt", "LICENSE.md", "LICENCE", "COPYING", "license.txt")
 
 MAX_BYTES = 1_000_000
 """A longer text is no license."""
 
 
-def places_aside(root: Path, bundles: Iterable[Bundle]) -> Callable[[Bundle, str], str]:
-    """A function of a bundle and one of its files: why what stands there is not the project's training, "" if it is."""
+def places_aside(root: Path) -> Callable[[str], str]:
+    """A function of a file: why what stands there is not the project's training, "" if it is."""
     licensed = cache(partial(_has_own_license, root))
-    unused = why_unused(root, tuple(bundles))
 
-    def why(bundle: Bundle, file: str) -> str:
+    def why(file: str) -> str:
         folders = file.split("/")[:-1]
         named = next((one for one in folders if one in ASIDE_FOLDERS), None)
         if named is not None:
             return f"in {named}/"
-        retired = next((one for one in folders if one in RETIRED_FOLDERS), None)
-        if retired is not None and (file == bundle.name or not file.endswith(".py")):
-            return f"in {retired}/"
         inner = ("/".join(folders[: end + 1]) for end in range(len(folders)))
         licensed_folder = next((one for one in inner if licensed(one)), None)
-        if licensed_folder is not None:
-            return f"{licensed_folder}/ has a license of its own"
-        return unused(bundle)
+        return f"{licensed_folder}/ has a license of its own" if licensed_folder is not None else ""
 
     return why
 

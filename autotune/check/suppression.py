@@ -27,9 +27,7 @@ def suppress_minor(checked: CheckedBundle) -> CheckedBundle:
     return suppress(checked, lambda finding, place: Silenced(finding, MINOR, "") if finding.is_minor else None)
 
 
-def suppress_aside(
-    checked: CheckedBundle, named: Iterable[str], why_aside: Callable[[Bundle, str], str]
-) -> CheckedBundle:
+def suppress_aside(checked: CheckedBundle, named: Iterable[str], why_aside: Callable[[str], str]) -> CheckedBundle:
     """Silence findings in files that `why_aside` gives a reason for, but for critical ones and for files and folders
     below the root that the user named."""
     chosen = [name for name in named if name != "."]
@@ -38,7 +36,7 @@ def suppress_aside(
         is_named = any(f"{place.file}/".startswith(f"{one}/") for one in chosen)
         if is_named or finding.rule.severity is Severity.CRITICAL:
             return None
-        why = why_aside(checked.bundle, place.file)
+        why = why_aside(place.file)
         return Silenced(finding, ASIDE, why) if why else None
 
     return suppress(checked, judge)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import posixpath
+import re
 from collections.abc import Iterable, Iterator, Mapping
 from fnmatch import fnmatchcase
 from pathlib import Path
@@ -31,7 +32,19 @@ PLAIN = (PYTHON, "requirements*.txt", "pyproject.toml", "setup.py", *CONDA_FILES
 
 PROSE = ("README*", "INSTALL*", "Dockerfile*", "*.dockerfile", "*.sh")
 """What tells a person, or a machine, to install releases: `pip install torch==1.11.0`. Counts where nothing else
-pins."""
+pins, and of a shell script only where it installs for the script that is asked about."""
+
+STARTED, MODULES = re.compile(r"[\w.-]+\.(?:py|ya?ml|json|toml)\b"), re.compile(r"-m\s+([\w.]+)")
+"""What a shell script starts: scripts and configs, and modules."""
+
+INSTALLING = ("setup", "install")
+"""How the names of shell scripts begin that install for all of their folder, whatever else they do."""
+
+INSTALLERS = frozenset({
+    *("pip", "pip3", "uv", "conda", "mamba", "apt", "apt-get", "sudo", "git", "wget", "curl", "cd", "mkdir", "rm"),
+    *("tar", "unzip", "export", "echo", "set", "source", "module", "eval", "if", "then", "else", "fi"),
+})  # fmt: skip
+"""Commands of a shell script that only installs."""
 
 LIMIT = 2_000_000
 """Bytes of a file that is read."""
@@ -42,18 +55,25 @@ MOST_PROSE = 300_000
 _PREFIX = "software."
 
 
+class Told(Struct, frozen=True):
+    """The releases that instructions install, and the names of the files for which; None for any of the folder."""
+
+    releases: Mapping[str, Version]
+    started: frozenset[str] | None = None
+
+
 class Releases(Struct, frozen=True):
     """What a file or folder says of packages, by name: the release that is pinned, and the range that is asked for.
 
-    `bounded` are the requirements that bound a package from above, where they stand. `python` is () for any. `told` are
-    the releases that instructions install.
+    `bounded` are the requirements that bound a package from above, where they stand. `python` is () for any. `told` is
+    what instructions install.
     """
 
     pinned: Mapping[str, Version] = field(default_factory=dict)
     ranges: Mapping[str, Range] = field(default_factory=dict)
     bounded: tuple[Pin, ...] = ()
     python: Version = ()
-    told: Mapping[str, Version] = field(default_factory=dict)
+    told: tuple[Told, ...] = ()
 
 
 class Declared(Struct):
@@ -73,8 +93,10 @@ class Declared(Struct):
         python = next((known.python for known in self._upwards(file) if known.python), ())
         # Of the same package the nearest folder's instructions hold.
         installed: dict[str, Version] = {}
+        name = posixpath.basename(file)
         for known in self._upwards(file):
-            installed = {**known.told, **installed}
+            told = (one.releases for one in known.told if one.started is None or name in one.started)
+            installed = {**agreement(told), **installed}
         asked = self.ranges(file)
         found = {**{name: release for name, release in installed.items() if name not in asked}, **found}
         return {"python": python, **found} if python else found
@@ -108,18 +130,21 @@ class Declared(Struct):
             found.update(self._of_file(posixpath.join(folder, name)).pinned)
         pins = tuple(pin for one in stated for pin in one.bounded)
         python = next((one.python for one in stated if one.python), ())
-        told = agreement(self._told(posixpath.join(folder, name)) for name in names if _is_prose(name))
+        told = tuple(self._told(posixpath.join(folder, name)) for name in names if _is_prose(name))
         return Releases(found, widest(row for one in stated for row in one.ranges.items()), pins, python, told)
 
-    def _told(self, name: str) -> Mapping[str, Version]:
+    def _told(self, name: str) -> Told:
         from autotune.scan.requirements import told  # as below
 
         real = os.path.realpath(self.root / name)
         try:
-            is_inside = Path(real).is_relative_to(self.root)
-            return told(reading.read(real, most_bytes=MOST_PROSE)) if is_inside else {}
+            data = reading.read(real, most_bytes=MOST_PROSE) if Path(real).is_relative_to(self.root) else b""
         except OSError:
-            return {}
+            return Told({})
+        releases = told(data)
+        base = posixpath.basename(name)
+        is_launcher = releases and base.endswith(".sh") and not base.startswith(INSTALLING)
+        return Told(releases, _started(data, base) if is_launcher else None)
 
     def _of_file(self, name: str) -> Releases:
         # Most projects pin nothing where a script stands.
@@ -152,6 +177,17 @@ def agreement(every: Iterable[Mapping[str, Version]]) -> dict[str, Version]:
 
 def _is_prose(name: str) -> bool:
     return any(fnmatchcase(name, pattern) for pattern in PROSE)
+
+
+def _started(script: bytes, name: str) -> frozenset[str] | None:
+    """The files that a shell script of this name starts with what it installs; None where it only installs."""
+    text = script.decode("utf-8", errors="replace").replace("\\\n", " ")
+    lines = (re.sub(r"\bpython[\d.]*\s+-m\s+(?=pip\b)", "", line) for line in text.splitlines())
+    commands = (re.sub(r"^(?:\s*\w+=\S*)+", "", one).split() for line in lines for one in re.split(r"&&|\|\||;", line))
+    if all(not words or words[0] in INSTALLERS or words[0].startswith("#") for words in commands):
+        return None
+    modules = (f"{one.rpartition('.')[2]}.py" for one in MODULES.findall(text))
+    return frozenset({name, *STARTED.findall(text), *modules})
 
 
 def facts(versions: Mapping[str, Version]) -> Iterator[Fact]:

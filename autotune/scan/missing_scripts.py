@@ -16,9 +16,12 @@ from autotune.scan.library import ANYTHING, Library
 TRAINS = re.compile(r"train|tune|sft|dpo|grpo|ppo|rlhf|distill", re.IGNORECASE)
 """What the name of a script that trains has in it."""
 
+LEAVES = rb"\bcd\s+(?!\.\.|\"?\$\(dirname|\"?\$\{?(?:SLURM_SUBMIT_DIR|PBS_O_WORKDIR))"
+"""A command of a launch script that goes to a folder which may not be the project's."""
+
 BRINGS_FILES = re.compile(
     rb"\b(?:clone|wget|curl|submodule|rsync|scp|unzip|tar|ln|cp|mv|tee|sed|module load|docker|apptainer|singularity)\b"
-    rb"|\bcat\s*>|pip3? install|\bcd\s+(?!\.\.|\"?\$\(dirname|\"?\$\{?(?:SLURM_SUBMIT_DIR|PBS_O_WORKDIR))"
+    rb"|\bcat\s*>|pip3? install|" + LEAVES
 )
 """What of a launch script brings files that are not in the project, or goes where they are."""
 

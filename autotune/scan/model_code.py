@@ -13,6 +13,7 @@ from collections.abc import Iterator, Sequence
 from autotune.model.evidence import RUN, Fact, Location
 from autotune.pycode.functions import with_bases
 from autotune.pycode.index import Function
+from autotune.pycode.names import full_name
 from autotune.pycode.script_view import ScriptView
 from autotune.scan.script.optimizer_steps import Loop
 from autotune.scan.script.training_loops import TrainingStep, step_path
@@ -47,6 +48,12 @@ BY_TEXT = frozenset({"import_module", "__import__", "instantiate", "get_obj_from
 
 BUILTINS = frozenset({"globals", "eval", "exec"})
 """Builtin functions that find one; as other names they are a method (`model.eval()`) or a parameter."""
+
+ALL = "*"
+"""Stands among the names that a file mentions for any name."""
+
+LOOKUPS = frozenset({"getattr", "vars"})
+"""Builtin functions that look up a name in an object."""
 
 MAX_CLASSES = 200
 """Modules of one run that are looked at."""
@@ -88,8 +95,9 @@ def _named_by_training(views: Sequence[ScriptView]) -> frozenset[tuple[str, str]
     """What the script (the first file) and what it names mention, as (file, name): no class is made without its name.
 
     A name stands for what its own file defines, else for what any file does; "" is the file of what none defines at its
-    top. What a decorator registers may be made by its name alone. None where a text may find any class:
-    `import_module(name)`, a config's `_target_`.
+    top. What a decorator registers may be made by its name alone, and so may what a module of the run has in which a
+    text is looked up: `getattr(vits, name)`. None where a text may find any class: `import_module(name)`, a config's
+    `_target_`.
     """
     units: dict[str, list[tuple[ScriptView, ast.AST]]] = defaultdict(list)
     for each in views:
@@ -104,11 +112,10 @@ def _named_by_training(views: Sequence[ScriptView]) -> frozenset[tuple[str, str]
     while waiting:
         view, outer = waiting.pop()
         for node in ast.walk(outer):
-            name = last_name(node) if isinstance(node, ast.Name | ast.Attribute) else ""
-            if name in BY_TEXT or _calls_builtin(node):
+            mentioned = _mentioned(views, view, node)
+            if ALL in mentioned or not mentioned.isdisjoint(BY_TEXT):
                 return None
-            renamed = node.names if isinstance(node, ast.ImportFrom) else ()
-            for text in {one.name for one in renamed if one.asname} | ({name} - {""}):
+            for text in mentioned:
                 meant = units.get(text, [])
                 if isinstance(node, ast.Name):
                     meant = [(file, unit) for file, unit in meant if file is view] or meant
@@ -123,6 +130,42 @@ def _units(view: ScriptView) -> Iterator[Function | ast.ClassDef]:
 
 def _calls_builtin(node: ast.AST) -> bool:
     return isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in BUILTINS
+
+
+def _mentioned(views: Sequence[ScriptView], view: ScriptView, node: ast.AST) -> frozenset[str]:
+    """The names that a node of a file mentions, ALL among them where it may find any class by a text."""
+    if isinstance(node, ast.ImportFrom):
+        return frozenset(one.name for one in node.names if one.asname)
+    name = last_name(node) if isinstance(node, ast.Name | ast.Attribute) else ""
+    found = {name} - {""} | ({ALL} if _calls_builtin(node) else set())
+    return frozenset(found.union(*map(_held, _looked_up(views, view, node))))
+
+
+def _looked_up(views: Sequence[ScriptView], view: ScriptView, node: ast.AST) -> list[ScriptView]:
+    """The modules of the run in which a node looks up a name that is worked out: `vits.__dict__[name]`,
+    `vars(vits)[name]`, `getattr(vits, name)`; the file itself for `sys.modules[__name__]`; of a package all modules."""
+    owner = _owner_of_lookup(node)
+    if isinstance(owner, ast.Subscript) and full_name(view.index, owner.value) == "sys.modules":
+        return [view]
+    path = (full_name(view.index, owner) or "").strip(".").replace(".", "/") if owner is not None else ""
+    stems = ((each, each.file.removesuffix(".py").removesuffix("/__init__")) for each in views if path)
+    return [each for each, stem in stems if f"/{path}/" in f"/{stem}/"]
+
+
+def _owner_of_lookup(node: ast.AST) -> ast.expr | None:
+    """In what a name is looked up that is no text of the code."""
+    if isinstance(node, ast.Attribute) and node.attr == "__dict__":
+        return node.value
+    if not (isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in LOOKUPS and node.args):
+        return None
+    is_written = any(isinstance(one, ast.Constant) for one in node.args[1:2])
+    return node.args[0] if not is_written else None
+
+
+def _held(view: ScriptView) -> frozenset[str]:
+    """The names that a module holds: its own and those that it imports, ALL where it imports everything of another."""
+    imported = (one.name for node in view.index.tree.body if isinstance(node, ast.ImportFrom) for one in node.names)
+    return frozenset({*(one.name for one in _units(view)), *imported})
 
 
 def _is_registered(unit: Function | ast.ClassDef) -> bool:

@@ -37,6 +37,9 @@ class Net(nn.Module):
 """
 
 
+SMALL = TRAIN.replace("import Net", "import Small")
+BY_NAME = "import net as nets\n" + SMALL
+OWN_NET = "import sys\nfrom net import Net as Inner\n\ndef make():\n    return Inner()\n"
 OWN_PART = "class Part(torch.nn.Module):\n    pass\n"
 
 
@@ -93,14 +96,22 @@ def test_only_modules_of_torch_have_a_forward(tmp_path: Path) -> None:
     [
         (TRAIN, True),
         (TRAIN.replace("import Net", "import Net as Other").replace("Net()", "Other()"), True),
-        (TRAIN.replace("import Net", "import Small").replace("Net()", "Small()"), False),
+        (SMALL.replace("Net()", "Small()"), False),
         ("import net as nets\n" + TRAIN.replace("Net()", "nets.Net()"), True),
-        (TRAIN.replace("import Net", "import Small").replace("Net()", "getattr(nets, name)()"), False),
-        (TRAIN.replace("import Net", "import Small").replace("Net()", "globals()[name]()"), True),
+        (BY_NAME.replace("Net()", "getattr(nets, name)()"), True),
+        (BY_NAME.replace("Net()", "nets.__dict__[name]()"), True),
+        (BY_NAME.replace("Net()", "vars(nets)[name]()"), True),
+        (SMALL.replace("Net()", "getattr(sys.modules[__name__], name)()"), False),
+        (OWN_NET + SMALL.replace("Net()", "getattr(sys.modules[__name__], name)()"), True),
+        (BY_NAME.replace("Net()", "getattr(nets, 'Small')()"), False),
+        (BY_NAME.replace("Net()", "getattr(options, name)()"), False),
+        (BY_NAME.replace("Net()", "Small(**vars(options), **options.__dict__)"), False),
+        ("import torchvision.models as nets\n" + SMALL.replace("Net()", "nets.__dict__[name]()"), False),
+        (SMALL.replace("Net()", "globals()[name]()"), True),
         (TRAIN.replace("import Net", "import MODELS").replace("Net()", "MODELS[name]()"), True),
-        (TRAIN.replace("import Net", "import Small").replace("Net()", "Small()") + "net.eval()\nprint(eval)\n", False),
-        (TRAIN.replace("import Net", "import Small").replace("Net()", "eval(name)()"), True),
-        (OWN_PART + TRAIN.replace("import Net", "import Small").replace("Net()", "Small(Part())"), False),
+        (SMALL.replace("Net()", "Small()") + "net.eval()\nprint(eval)\n", False),
+        (SMALL.replace("Net()", "eval(name)()"), True),
+        (OWN_PART + SMALL.replace("Net()", "Small(Part())"), False),
         (
             OWN_PART + TRAIN.replace("import Net", "import Small, Part as Inner").replace("Net()", "Small(Inner())"),
             True,
@@ -116,6 +127,49 @@ def test_attention_of_a_class_that_training_never_names(tmp_path: Path, train: s
     (tmp_path / "net.py").write_text(NET.format(methods=attention) + small + models)
     (bundle,) = [one for one in scan([tmp_path], root=tmp_path).bundles if one.name == "train.py"]
     assert ("code.writes_out_attention" in {one.name for one in bundle.facts}) is is_written
+
+
+@pytest.mark.parametrize(
+    ("held", "is_written"),
+    [
+        ("lr = 0.1\n", False),
+        ("from net import Net\n", True),
+        ("from net import Small\n", False),
+        ("from net import *\n", True),
+    ],
+)
+def test_only_what_a_module_holds_is_chosen_by_its_name(tmp_path: Path, held: str, is_written: bool) -> None:
+    lookup = "import options\nfrom options import lr\nchosen = getattr(options, name)\n"
+    (tmp_path / "train.py").write_text(lookup + SMALL.replace("Net()", "Small()"))
+    (tmp_path / "options.py").write_text(f"lr = 1\n{held}")
+    attention = textwrap.indent(WRITTEN.format(between="", out="weights @ v"), "    ")
+    small = "class Small(nn.Module):\n    def forward(self, x):\n        return x\n"
+    (tmp_path / "net.py").write_text(NET.format(methods=attention) + small)
+    (bundle,) = [one for one in scan([tmp_path], root=tmp_path).bundles if one.name == "train.py"]
+    assert ("code.writes_out_attention" in {one.name for one in bundle.facts}) is is_written
+
+
+@pytest.mark.parametrize(
+    ("file", "imported", "lookup"),
+    [
+        ("models/vits.py", "from models import vits", "vits.__dict__[name]()"),
+        ("models/vits.py", "import models.vits", "getattr(models.vits, name)()"),
+        ("models/vits.py", "import models.vits as nets\nfound = nets", "getattr(found, name)()"),
+        ("models/vits.py", "import models\nfrom models.vits import Part", "models.__dict__[name]()"),
+        ("src/models/vits.py", "from .models import vits", "vars(vits)[name]()"),
+    ],
+)
+def test_attention_of_a_class_that_is_looked_up_in_a_module_of_a_package(
+    tmp_path: Path, file: str, imported: str, lookup: str
+) -> None:
+    script = "src/train.py" if file.startswith("src/") else "train.py"
+    attention = textwrap.indent(WRITTEN.format(between="", out="weights @ v"), "    ")
+    train = TRAIN.replace("from net import Net", imported).replace("Net()", lookup)
+    for name, text in ((script, train), (file, NET.format(methods=attention))):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text(text)
+    (bundle,) = [one for one in scan([tmp_path], root=tmp_path).bundles if one.name == script]
+    assert "code.writes_out_attention" in {one.name for one in bundle.facts}
 
 
 @pytest.mark.parametrize(("decorator", "is_written"), [("@register_model\n", True), ("@cache\n", False)])

@@ -113,6 +113,12 @@ def test_ranges_are_those_of_the_nearest_folder_that_says_anything(tmp_path: Pat
         ("Dockerfile", "RUN pip3 install --no-cache torch==1.11.0 && pip install timm", (1, 11, 0)),
         ("setup.sh", "uv pip install torch==1.11.0", (1, 11, 0)),
         ("h100.sh", "pip3 install torch==1.11.0\ntorchrun train.py", (1, 11, 0)),
+        ("run.sh", "python -m pip install torch==1.11.0\ntorchrun \\\n  -m src.train", (1, 11, 0)),
+        ("h100.sh", "# H100\npip3 install torch==1.11.0 && pip3 install wandb\nA=1\nexport B=1", (1, 11, 0)),
+        ("install_all.sh", "pip install torch==1.11.0\npython setup.py develop", (1, 11, 0)),
+        ("serve.sh", "pip install torch==1.11.0\nvllm serve model", None),
+        ("lint.sh", "pip install torch==1.11.0 && pytest", None),
+        ("other.sh", "pip install torch==1.11.0\npython evaluate.py --train", None),
         ("README.md", "pip install torch>=1.11.0", None),
         ("README.md", "tested with torch==1.11.0", None),
         ("README.md", "pip install torch==1.11.0\npip install torch==2.1.0", None),
@@ -122,6 +128,19 @@ def test_ranges_are_those_of_the_nearest_folder_that_says_anything(tmp_path: Pat
 def test_what_instructions_install(tmp_path: Path, name: str, text: str, expected: tuple[int, ...] | None) -> None:
     (tmp_path / name).write_text(text)
     assert Declared(tmp_path).versions("train.py").get("torch") == expected
+
+
+@pytest.mark.parametrize("folder", ["docs", "ci", "recipe/tools"])
+def test_shell_scripts_of_other_folders_install_for_others(tmp_path: Path, folder: str) -> None:
+    (tmp_path / folder).mkdir(parents=True)
+    (tmp_path / folder / "install.sh").write_text("pip install torch==1.11.0\npython train.py\n")
+    assert Declared(tmp_path).versions("recipe/train.py") == {}
+
+
+def test_a_config_gets_what_the_script_that_starts_it_installs(tmp_path: Path) -> None:
+    (tmp_path / "run.sh").write_text("pip install trl==0.9.6\ntrl sft --config sft.yaml\n")
+    declared = Declared(tmp_path)
+    assert [declared.versions(name) for name in ("sft.yaml", "run.sh", "dpo.yaml")] == [{"trl": (0, 9, 6)}] * 2 + [{}]
 
 
 def test_the_nearest_instructions_of_each_package_count(tmp_path: Path) -> None:
