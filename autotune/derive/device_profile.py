@@ -10,6 +10,7 @@ from autotune.derive.kernel_kinds import kind_of
 from autotune.derive.kernels import (
     busy,
     communication,
+    exposed_by_collective,
     exposed_communication,
     gaps_after_reads,
     idle,
@@ -19,7 +20,15 @@ from autotune.derive.kernels import (
 )
 from autotune.derive.recording_view import MS, MeasuredWindow, RecordingView
 from autotune.model.recording import Json
-from autotune.model.report import LAUNCHING, DeviceCopies, DeviceProfile, DeviceSync, IdlePart, KernelGroup
+from autotune.model.report import (
+    LAUNCHING,
+    DeviceCollective,
+    DeviceCopies,
+    DeviceProfile,
+    DeviceSync,
+    IdlePart,
+    KernelGroup,
+)
 
 OWN_CAUSE = {"data_wait": ("iter", "fetch"), "save": ("checkpoint",), "evaluation": ("evaluation",)}
 """Idle time within these events of the Recording has their cause, whatever the host's operators did."""
@@ -49,6 +58,7 @@ def profile(view: RecordingView) -> DeviceProfile | None:
         busy_share=total(busy(table)) / span_ns,
         communication_share=total(communication(table)) / span_ns,
         exposed_share=total(exposed_communication(table)) / span_ns,
+        collectives=tuple(DeviceCollective(kind, ns / span_ns) for kind, ns in exposed_by_collective(table).items()),
         kernels_per_step=count / steps,
         mean_kernel_us=kernel_ns / count / 1e3 if count else None,
         streams=len({stream for row, stream, _, _ in table["launches"] if rows[row]["kind"] == "kernel"}),

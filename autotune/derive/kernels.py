@@ -11,6 +11,7 @@ import re
 from bisect import bisect_right
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
 
 from autotune.derive.intervals import Stretch, common, merged, total, without
 from autotune.derive.recording_view import MS, RecordingView
@@ -52,6 +53,18 @@ COMMUNICATION = re.compile(
 )
 """NCCL and RCCL, torch's symmetric memory (multimem_all_reduce_kernel), vLLM's cross_device_reduce, DeepEP."""
 
+COLLECTIVES = (
+    ("all-to-all", re.compile(r"all_?to_?all|deep_ep::", re.IGNORECASE)),
+    ("reduce-scatter", re.compile(r"reduce_?scatter", re.IGNORECASE)),
+    ("all-gather", re.compile(r"all_?gather|multimem_\w*gather", re.IGNORECASE)),
+    ("all-reduce", re.compile(r"all_?reduce|cross_device_reduce", re.IGNORECASE)),
+    ("broadcast", re.compile(r"broadcast", re.IGNORECASE)),
+    ("reduce", re.compile(r"reduce", re.IGNORECASE)),
+    ("send and receive", re.compile(r"send|recv", re.IGNORECASE)),
+)
+"""By the name of the collective or of its kernel; the first that fits. NCCL sends all-to-all by SendRecv, and RCCL all
+by kernels named Generic."""
+
 CONVOLUTION = re.compile(r"conv", re.IGNORECASE)
 LAYOUT = re.compile(r"nchwToNhwc|nhwcToNchw|batched_transpose_\d+x\d+")
 """Kernels of cuDNN and of MIOpen that turn a tensor around because the next one wants its channels last, or first."""
@@ -85,6 +98,7 @@ def shares(view: RecordingView) -> Mapping[str, float | str | None]:
         "busy_share": _share(busy_ns, min(training_ns, profiled_ns)) * training_ns / steps_ns,
         "pageable_share": _share(pageable_ns, steps_ns),
         "communication_share": _share(total(exposed_communication(table)), steps_ns),
+        "exposed_collective": next((kind for kind, ns in exposed_by_collective(table).items() if ns), None),
     }
     if not busy_ns:
         return values
@@ -132,6 +146,28 @@ def exposed_communication(table: Json) -> list[Stretch]:
 
 def is_communication(row: Json) -> bool:
     return bool(COMMUNICATION.search(row["name"]))
+
+
+def collective_of(row: Json) -> str:
+    """Which collective a kernel of communication belongs to: "all-reduce" ...; "other" where no name tells."""
+    for name in (row["operator"].partition(":")[2] if ":" in row["operator"] else "", row["name"]):
+        found = next((kind for kind, pattern in COLLECTIVES if pattern.search(name)), None)
+        if found is not None:
+            return found
+    return "other"
+
+
+def exposed_by_collective(table: Json) -> Mapping[str, int]:
+    """Nanoseconds in which only kernels of collectives ran, by collective, the largest first. Those of two collectives
+    at once count for both."""
+    compute = _running(table, lambda row: not is_communication(row))
+    kinds = {collective_of(row) for row in table["rows"] if row["kind"] == "kernel" and is_communication(row)}
+    found = {kind: total(without(_running(table, partial(_is_collective, kind)), compute)) for kind in kinds}
+    return dict(sorted(found.items(), key=lambda item: (-item[1], item[0])))
+
+
+def _is_collective(kind: str, row: Json) -> bool:
+    return is_communication(row) and collective_of(row) == kind
 
 
 def _running(table: Json, is_wanted: Callable[[Json], bool]) -> list[Stretch]:

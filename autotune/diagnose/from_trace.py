@@ -156,6 +156,14 @@ def _notes(recordings: Sequence[Recording]) -> Iterable[str]:
             "the trace marks no steps: all of it counts as one, and what is of a step is not known. "
             "Call profiler.step() after each step to mark them"
         )
+    if count := origin.get("warm_up_steps", 0):
+        steps = "a step is" if count == 1 else f"{count} steps are"
+        yield (
+            f"{steps} left out at the start: at least twice as long as those after it (compilation, cudnn.benchmark, "
+            "the first batches)"
+        )
+    if origin.get("compiles"):
+        yield "torch.compile compiled in the steps that were read: later ones are shorter. Record more warm-up steps"
     if not origin["has_stacks"]:
         yield "the trace has no stacks, so no line of yours is named: record with with_stack=True"
     world = recordings[0].process["world_size"]

@@ -310,6 +310,11 @@ class TraceOrigin(TypedDict):
     has_stacks: bool
     knows_rank: bool
     is_compiled: bool
+    warm_up_steps: NotRequired[int]
+    """Marked steps that were left out because they took longer than those after them."""
+
+    compiles: NotRequired[bool]
+    """torch.compile compiled in the steps that were read."""
 
 
 class ModuleName(TypedDict):

@@ -313,6 +313,13 @@ class DeviceSync(Struct, frozen=True):
     ms: float
 
 
+class DeviceCollective(Struct, frozen=True):
+    """Kernels of one collective ("all-reduce"): of the step, the share in which they ran while no other kernel did."""
+
+    kind: str
+    exposed_share: float
+
+
 class DeviceProfile(Struct, frozen=True):
     """What the device did in whole steps under a profiler, which slows the host: idle shares are upper bounds.
 
@@ -326,6 +333,9 @@ class DeviceProfile(Struct, frozen=True):
     busy_share: float
     communication_share: float
     exposed_share: float
+    collectives: tuple[DeviceCollective, ...]
+    """That with the largest share first. Two at once count for both, so they may add up to more than the whole."""
+
     kernels_per_step: float
     mean_kernel_us: float | None
     streams: int

@@ -25,6 +25,9 @@ NODE = re.compile(r"autograd::engine::evaluate_function|torch::autograd::Accumul
 RANGES = (STEP, FETCH, "Optimizer.", "DistributedDataParallel.", "nccl:", "gloo:", "c10d::", "PyTorch Profiler")
 """Ranges that torch itself marks; others are the script's or a library's, and tell where a call is from."""
 
+COLLECTIVES = ("nccl:", "gloo:")
+"""The ranges around what a process group queues: a kernel's own name often tells no collective (SendRecv, Generic)."""
+
 WAITS = ("StreamSynchronize", "DeviceSynchronize", "EventSynchronize", "CtxSynchronize")
 """cudaStreamSynchronize, hipDeviceSynchronize ...: calls of the runtime that return when the device has done its work.
 The probe's profile knows the same (probe/what_ifs/kernels.py)."""
@@ -51,7 +54,8 @@ class Node(Struct, frozen=True):
 
 
 class Launch(Struct, frozen=True):
-    """When something was launched, by which innermost operator of torch ("" for none), within which outermost one."""
+    """When something was launched, by which innermost operator of torch or collective ("nccl:all_to_all"; "" for
+    neither), within which outermost operator."""
 
     at_ns: int
     operator: str
@@ -83,7 +87,9 @@ class Host(Struct, frozen=True):
     """Of operators, by their ids."""
 
     def operator_of(self, activity: Activity) -> str:
-        """The innermost operator of torch that launched it; "" where that is not known."""
+        """The innermost operator of torch, or the collective, that launched it; "" where that is not known."""
+        if activity.collective:
+            return f"{COLLECTIVES[0]}{activity.collective}"
         launched = self.launches.get(activity.correlation)
         if launched is not None:
             return launched.operator
@@ -142,6 +148,7 @@ class _Thread:
         self.names: dict[int, str] = {}
         self._operators: list[HostEvent] = []
         self._ranges: list[HostEvent] = []
+        self._collectives: list[HostEvent] = []
         self._frames: list[tuple[HostEvent, str]] = []
         for event in sorted(events, key=lambda one: (one.start_ns, -one.ns)):
             self._leave(event.start_ns)
@@ -155,7 +162,7 @@ class _Thread:
                 self._read_call(event)
 
     def _leave(self, at_ns: int) -> None:
-        for around in (self._operators, self._ranges):
+        for around in (self._operators, self._ranges, self._collectives):
             while around and around[-1].end_ns <= at_ns:
                 around.pop()
         while self._frames and self._frames[-1][0].end_ns <= at_ns:
@@ -168,6 +175,8 @@ class _Thread:
             self.lines.append((event.start_ns, event.ns, place))
 
     def _enter_range(self, event: HostEvent) -> None:
+        if event.name.startswith(COLLECTIVES):
+            self._collectives.append(event)
         if event.name.startswith(RANGES):
             return
         self._ranges.append(event)
@@ -177,6 +186,8 @@ class _Thread:
     def _enter_operator(self, event: HostEvent) -> None:
         if event.identity >= 0:
             self.names[event.identity] = event.name
+        if event.name.startswith(COLLECTIVES):
+            self._collectives.append(event)
         if not self._operators:
             self.operators.append(Node(event, "", self._place(event)))
         self._operators.append(event)
@@ -185,7 +196,8 @@ class _Thread:
         named = next((one.name for one in reversed(self._operators) if one.name.startswith("aten::")), "")
         if event.correlation >= 0:
             outermost = self._operators[0] if self._operators else None
-            self.launches[event.correlation] = Launch(event.start_ns, named, outermost)
+            collective = self._collectives[-1].name if self._collectives else ""
+            self.launches[event.correlation] = Launch(event.start_ns, named or collective, outermost)
         if event.name.endswith(WAITS) or (event.name in COPY_CALLS and event.ns >= BLOCKED_NS):
             around = named or (self._operators[-1].name if self._operators else "")
             self.syncs.append(Node(event, around, self._place(event)))

@@ -20,7 +20,7 @@ from msgspec import Struct, field
 
 from autotune.errors import UsageError
 from autotune.model.recording_sections import MOST_RANKS
-from autotune.trace.formats import RECORD, other_format
+from autotune.trace.formats import RECORD, named_by_keys, other_format
 
 GZIP, BOM = b"\x1f\x8b", b"\xef\xbb\xbf"
 MOST_BYTES = 4 << 30
@@ -77,6 +77,9 @@ class Activity(Struct, frozen=True):
     operator_id: int
     """Of the operator around that call."""
 
+    collective: str = ""
+    """Of a kernel of communication ("allreduce"), where the trace tells it: since torch 2.3."""
+
 
 class HostEvent(Struct, frozen=True):
     """What ran on a thread of the host."""
@@ -120,8 +123,8 @@ class Trace(Struct, frozen=True):
     rank: int | None
     world_size: int | None
     has_stacks: bool
-    memory: tuple[tuple[int, int, int], ...] = ()
-    """(ns, device, bytes allocated) of a profile with memory."""
+    memory: tuple[tuple[int, int, int, int | None], ...] = ()
+    """(ns, device, bytes allocated, bytes reserved) of a profile with memory; the last since torch 1.12."""
 
 
 class _Arguments(Struct):
@@ -133,7 +136,9 @@ class _Arguments(Struct):
     stream: Any = None
     device: Any = None
     stack: Any = field(default=None, name="Call stack")
+    collective: Any = field(default=None, name="Collective name")
     allocated: Any = field(default=None, name="Total Allocated")
+    reserved: Any = field(default=None, name="Total Reserved")
     device_type: Any = field(default=None, name="Device Type")
     device_id: Any = field(default=None, name="Device Id")
 
@@ -165,6 +170,8 @@ def read(path: Path) -> Trace:
     if (found := other_format(data, path.name)) is not None:
         raise UsageError(f"it is {found}, not a trace of torch.profiler", where=str(path), to_do=RECORD)
     file = _parsed(data, path)
+    if not file.events and (found := named_by_keys(data)) is not None:
+        raise UsageError(f"it is {found}, not a trace of torch.profiler", where=str(path), to_do=RECORD)
     del data
     events = file.events or []
     complete = [event for event in events if event.ph == "X" and isinstance(event.name, str)]
@@ -199,10 +206,10 @@ def _content(path: Path) -> bytes:
             unpacked = file.read(MOST_BYTES)
     except (EOFError, OSError, zlib.error) as error:
         raise UsageError(
-            "its gzip data is cut or damaged", where=str(path), to_do="Copy the file again, or record it again."
+            "its gzip data is cut or damaged", where=str(path), to_do=f"Copy the file again. {RECORD}"
         ) from error
     if len(unpacked) == MOST_BYTES:
-        raise UsageError("it unpacks to more than 4 GiB", where=str(path), to_do="Record fewer steps.")
+        raise UsageError("it unpacks to more than 4 GiB", where=str(path), to_do=RECORD)
     return unpacked.removeprefix(BOM)
 
 
@@ -221,7 +228,7 @@ def _parsed(data: bytes, path: Path) -> _File:
     except RecursionError as error:
         raise UsageError("it is nested too deeply for a trace", where=str(path), to_do=RECORD) from error
     except msgspec.DecodeError as error:
-        is_cut = not data.rstrip().endswith((b"}", b"]"))
+        is_cut = "truncated" in str(error)
         what = "it ends in the middle: the file was cut" if is_cut else f"it is not JSON ({error})"
         raise UsageError(what, where=str(path), to_do=RECORD) from error
 
@@ -251,6 +258,7 @@ def _activities(events: Iterable[_Event]) -> Iterable[Activity]:
             ns=_ns(event.dur) or 0,
             correlation=_known(args.correlation),
             operator_id=_known(args.external if args.external is not None else args.old_external),
+            collective=args.collective if isinstance(args.collective, str) else "",
         )
 
 
@@ -281,13 +289,13 @@ def is_range(name: str) -> bool:
     return name.startswith(("ProfilerStep", "enumerate(DataLoader)", "Optimizer.", "DistributedDataParallel.", "##"))
 
 
-def _memory(events: Sequence[_Event]) -> Iterable[tuple[int, int, int]]:
+def _memory(events: Sequence[_Event]) -> Iterable[tuple[int, int, int, int | None]]:
     for event in events:
         args, at = event.args, _ns(event.ts)
         if event.ph == "i" and event.name == "[memory]" and args is not None and at is not None:
             device, allocated = _integer(args.device_id), _integer(args.allocated)
             if args.device_type == 1 and device is not None and allocated is not None:
-                yield at, device, allocated
+                yield at, device, allocated, _integer(args.reserved)
 
 
 def _devices(rows: Any) -> dict[int, Device]:

@@ -1,14 +1,17 @@
 """A trace as the Recording that a live profile of the same job would have left, as far as it tells.
 
 The window are the steps that the trace marks. The first is left out where there are more than two: it holds what
-happens once. Host times become the device's by the marks that a live window takes, which a trace gives exactly: when
-the device had done all that was launched until then.
+happens once. So are more of them at the start as long as they take twice as long as those that follow: torch.compile
+compiles in them, or cuDNN tries its algorithms. Host times become the device's by the marks that a live window takes,
+which a trace gives exactly: when the device had done all that was launched until then.
 """
 
 from __future__ import annotations
 
+import itertools
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
+from statistics import median
 
 from msgspec import Struct
 
@@ -32,13 +35,20 @@ COMPILED = ("Torch-Compiled Region", "CompiledFunction", "## Call CompiledFxGrap
 
 MOST_CHARACTERS = 200
 FEWEST_OPTIMIZER_STEPS = 3
+WARM_UP = 2.0
+"""Times the median of the later steps."""
+
+COMPILING = " (dynamo_timed)"
+"""The end of the ranges that torch.compile makes while it compiles."""
 
 
 class Steps(Struct, frozen=True):
-    """`edges_ns` are where they begin, and where the last one ends; `are_marked` is False for the whole of a trace."""
+    """`edges_ns` are where they begin, and where the last one ends; `are_marked` is False for the whole of a trace.
+    `warm_up` is how many at the start were left out because they took longer than the others."""
 
     edges_ns: tuple[int, ...]
     are_marked: bool
+    warm_up: int = 0
 
     @property
     def count(self) -> int:
@@ -111,16 +121,25 @@ def steps(trace: Trace) -> Steps:
     marked = _distinct(event for event in trace.host if event.name.startswith(STEP) and event.kind != "runtime")
     if marked:
         kept = marked[1:] if len(marked) > 2 else marked
-        return Steps((*(event.start_ns for event in kept), kept[-1].end_ns), are_marked=True)
+        return _steady((*(event.start_ns for event in kept), kept[-1].end_ns))
     updates = sorted((event for event in trace.host if event.name.startswith(OPTIMIZER)), key=lambda one: one.start_ns)
     # Of several optimizers, as of a GAN, the first one counts the steps, as in a live run.
     ends = [event.end_ns for event in updates if event.name == updates[0].name]
     if len(ends) >= FEWEST_OPTIMIZER_STEPS:
-        return Steps(tuple(ends), are_marked=True)
+        return _steady(ends)
     on_device = [(one.start_ns, one.start_ns + one.ns) for one in trace.activities]
     spans = on_device or [(event.start_ns, event.end_ns) for event in trace.host]
     begin, end = min(start for start, _ in spans), max(end for _, end in spans)
     return Steps((begin, max(end, begin + 1)), are_marked=False)
+
+
+def _steady(edges: Sequence[int]) -> Steps:
+    """The marked steps without those of the start that take much longer than the later ones."""
+    lengths = [end - start for start, end in itertools.pairwise(edges)]
+    left_out = 0
+    while len(lengths) > left_out + 1 and lengths[left_out] >= WARM_UP * median(lengths[left_out + 1 :]):
+        left_out += 1
+    return Steps(tuple(edges[left_out:]), are_marked=True, warm_up=left_out)
 
 
 def _distinct(ranges: Iterable[HostEvent]) -> list[HostEvent]:
@@ -153,12 +172,15 @@ def _device(trace: Trace, number: int) -> RecordedDevice:
 
 def _origin(trace: Trace, found: Steps) -> TraceOrigin:
     names = (*(event.name for event in trace.host), *(one.name for one in trace.activities))
+    start, end = found.edges_ns[0], found.edges_ns[-1]
     return {
         "file": trace.file,
         "are_steps_marked": found.are_marked,
         "has_stacks": trace.has_stacks,
         "knows_rank": trace.rank is not None and trace.world_size is not None,
         "is_compiled": any(name.startswith(COMPILED) for name in names),
+        "warm_up_steps": found.warm_up,
+        "compiles": any(event.name.endswith(COMPILING) and start <= event.start_ns < end for event in trace.host),
     }
 
 
@@ -215,8 +237,10 @@ def _calls(host: Host, phases: Iterable[Event]) -> Iterator[HostCall]:
 def _memory(trace: Trace, device: int) -> dict[str, int | None]:
     known = trace.devices.get(device)
     total = {"total_bytes": known.total_bytes} if known and known.total_bytes else {}
-    allocated = [size for _, number, size in trace.memory if number == device]
-    return {**total, "peak_allocated_bytes": max(allocated)} if allocated else {**total}
+    own = [(allocated, reserved) for _, number, allocated, reserved in trace.memory if number == device]
+    reserved = [size for _, size in own if size is not None]
+    peaks = {"peak_allocated_bytes": [size for size, _ in own], "peak_reserved_bytes": reserved}
+    return {**total, **{name: max(sizes) for name, sizes in peaks.items() if sizes}}
 
 
 def _kernels(activities: Sequence[Activity], host: Host, found: Steps) -> Kernels:

@@ -19,7 +19,7 @@ from build import (
 )
 
 from autotune.derive import derive
-from autotune.derive.kernels import attention, fp32_products_ns, is_fp32_product
+from autotune.derive.kernels import attention, collective_of, fp32_products_ns, is_fp32_product
 from autotune.engine.evaluate import evaluate
 from autotune.engine.evidence import join
 from autotune.engine.load import load_rules
@@ -196,6 +196,25 @@ def test_convolutions_and_the_tensors_that_they_turn():
 def test_communication_that_nothing_hides(busy: int, alone: int) -> None:
     facts = of(kernels(launches(NCCL, 20), launches(SIMT, 40, "aten::mm"), busy=busy, end=100))
     assert facts["device.communication_share"] == pytest.approx(alone / STEP_MS)
+    assert facts.get("device.exposed_collective") == ("all-reduce" if alone else None)
+
+
+@pytest.mark.parametrize(
+    ("name", "operator", "kind"),
+    [
+        (NCCL, "", "all-reduce"),
+        ("ncclKernel_SendRecv_RING_SIMPLE_Sum_int8_t(ncclWorkElem)", "nccl:all_to_all", "all-to-all"),
+        ("ncclKernel_SendRecv_RING_SIMPLE_Sum_int8_t(ncclWorkElem)", "", "send and receive"),
+        ("ncclKernel_AllReduce_RING_LL_Sum_float(ncclWorkElem)", "nccl:_reduce_scatter_base", "reduce-scatter"),
+        ("ncclDevKernel_Generic(ncclDevKernelArgsStorage<4096ul>)", "nccl:_allgather_base", "all-gather"),
+        ("ncclDevKernel_Generic(ncclDevKernelArgsStorage<4096ul>)", "aten::copy_", "other"),
+        ("multimem_all_reduce_kernel", "", "all-reduce"),
+        ("ncclKernel_Broadcast_RING_LL_Sum_int8_t(ncclDevComm*)", "", "broadcast"),
+        ("void deep_ep::intranode::dispatch<8>", "", "all-to-all"),
+    ],
+)
+def test_the_collective_of_a_kernel(name: str, operator: str, kind: str) -> None:
+    assert collective_of({"name": name, "operator": operator, "kind": "kernel"}) == kind
 
 
 def test_a_share_is_at_most_one_and_nothing_is_claimed_of_no_kernel():

@@ -631,7 +631,13 @@ def everything():
         "device": CUDA,
         "memory": memory,
         "kernels": kernels(
-            launches("flash_fwd_kernel", 6), busy=6, start=9000, end=9009, idle=[(9005, 9007)], host=HOST
+            launches("flash_fwd_kernel", 5),
+            launches("ncclDevKernel_AllReduce_Sum_f32_RING_LL", 1),
+            busy=6,
+            start=9000,
+            end=9009,
+            idle=[(9005, 9007)],
+            host=HOST,
         ),
         "calls": (call("gc", 3), call("empty_cache", 3), call("sync", 3)),
         "torch_state": state | {"grad_scaler": False, "clips_scaled": False, "legacy_amp": False},

@@ -62,7 +62,8 @@ def test_memory_of_devices(tmp_path):
     made.op("aten::mm", 1, 2)
     sizes = {"Device Type": 1, "Device Id": 0, "Bytes": 512, "Total Allocated": 2048}
     made.events.append({"ph": "i", "name": "[memory]", "ts": 5, "args": sizes})
-    assert read(made.write(tmp_path / "t.json")).memory == ((5_000, 0, 2048),)
+    made.events.append({"ph": "i", "name": "[memory]", "ts": 6, "args": {**sizes, "Total Reserved": 4096}})
+    assert read(made.write(tmp_path / "t.json")).memory == ((5_000, 0, 2048, None), (6_000, 0, 2048, 4096))
 
 
 def test_compute_capability_is_nvidias(tmp_path):
@@ -124,11 +125,23 @@ def refused(path):
         ("a.json", b"\x80\x04\x95", "a pickle"),
         ("a.pftrace", b"\x0a\x10", "a protobuf trace of Perfetto"),
         ("a.bin", b"\x0a\x10abc", "a protobuf trace of Perfetto"),
-        ("a.json", b"PK\x03\x04", "a zip file"),
+        ("a.json", b"PK\x03\x04", "a zip archive"),
+        ("a.tar", b"trace.json".ljust(257, b"\x00") + b"ustar", "a tar archive"),
+        ("a.json.xz", b"\xfd7zXZ\x00", "compressed by xz"),
+        ("a.bz2", b"BZh9", "compressed by bzip2"),
+        ("a.zst", b"\x28\xb5\x2f\xfd", "compressed by Zstandard"),
+        ("a.qdrep", b"anything", "a report of Nsight Systems"),
+        ("a.qdstrm", b"anything", "a report of Nsight Systems"),
+        ("host.xplane.pb", b"\x0a\x10", "a profile of XLA"),
         ("a.json", b"<!DOCTYPE html>", "a web page"),
         ("a.json", b"hello", "no JSON"),
         ("a.json", b'{"schema": "1.0.2-chakra.0.0.4", "nodes": []}', "an execution trace of Chakra"),
+        ("a.json", b'{"nodes": [], "schema": "1.1.1-chakra.0.0.4"}', "an execution trace of Chakra"),
         ("a.json", b'{"segments": [], "device_traces": []}', "a memory snapshot"),
+        ("a.json", b'{"external_annotations": [], "allocator_settings": {}, "segments": []}', "a memory snapshot"),
+        ("a.pickle", b"(dp0\n", "a pickle"),
+        ("a.json", b"[[1, 2], [3, 4]]", "a list of lists, as export_memory_timeline writes it"),
+        ("a.ipynb", b'{"metadata": {}, "cells": []}', "a notebook"),
     ],
 )
 def test_other_files_are_named_and_how_to_record_one_is_said(tmp_path, name, content, says):
@@ -143,8 +156,12 @@ def test_cut_files(tmp_path):
     text = training().text().encode()
     (tmp_path / "a.json").write_bytes(text[: len(text) // 2])
     assert "the file was cut" in refused(tmp_path / "a.json")
+    (tmp_path / "b.json").write_bytes(text[: text.index(b"}", len(text) // 2) + 1])
+    assert "the file was cut" in refused(tmp_path / "b.json"), "at the end of an event"
     (tmp_path / "a.json.gz").write_bytes(gzip.compress(text)[:300])
-    assert "cut or damaged" in refused(tmp_path / "a.json.gz")
+    said = refused(tmp_path / "a.json.gz")
+    assert "cut or damaged" in said
+    assert "export_chrome_trace" in said
 
 
 def test_json_that_is_no_trace(tmp_path):

@@ -45,6 +45,29 @@ def test_step_busy_share_and_exposed_communication(name):
     assert facts.get("step.data_wait_share", 0.0) == pytest.approx(truth["idle_in_dataloader_share"], abs=0.01)
 
 
+COLLECTIVE = {
+    "hta-ddp-a100": "all-reduce",
+    "hta-dlrm-a100": "all-to-all",
+    "hta-sampled-rank0": "all-to-all",
+    "hta-torchrec-a100": "all-reduce",
+    "tracelens-resnet-ddp-mi300": "all-reduce",
+}
+"""The collective that is exposed most: DDP's, or that of sharded embeddings."""
+
+
+@pytest.mark.parametrize("name", sorted(COLLECTIVE))
+def test_exposed_communication_by_collective(name):
+    (device,) = derive([recording(trace(name))]).devices
+    assert device.collectives[0].kind == COLLECTIVE[name]
+    assert device.collectives[0].exposed_share <= device.exposed_share
+    assert sum(one.exposed_share for one in device.collectives) == pytest.approx(device.exposed_share, abs=0.01)
+
+
+def test_memory_of_a_trace_that_has_it():
+    derived = derive([recording(trace("tracelens-qwen-h100"))])
+    assert {fact.name: fact.value for fact in derived.facts}["memory.peak_bytes"] == 2_629_828_608
+
+
 @pytest.mark.parametrize("name", sorted(TRUTH))
 def test_who_and_where(name):
     truth, found = TRUTH[name], trace(name)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 from pathlib import Path
 
@@ -49,6 +50,40 @@ def test_the_steps(tmp_path, count, marked, edges):
     found = steps(read(training(count, marked).write(tmp_path / "t.json")))
     assert found.edges_ns == tuple(US * edge for edge in edges)
     assert found.are_marked
+
+
+@pytest.mark.parametrize(
+    ("lengths", "kept", "warm_up"),
+    [
+        ((9000, 5000, 3000, 1000, 1000, 1000), (1000, 1000, 1000), 2),
+        ((9000, 1900, 1000, 1000), (1900, 1000, 1000), 0),
+        ((9000, 1000, 3000, 1000), (1000, 3000, 1000), 0),
+        ((2000, 1000), (1000,), 1),
+        ((1000,), (1000,), 0),
+    ],
+    ids=["compiles twice", "not twice as long", "a slow one later", "of two", "one"],
+)
+def test_steps_at_the_start_that_take_much_longer_are_left_out(tmp_path, lengths, kept, warm_up):
+    made, at = Chrome(), 0
+    for number, length in enumerate(lengths):
+        made.mark(f"ProfilerStep#{number}", at, length)
+        made.op("aten::mm", at + 10, 100)
+        made.launch("gemm", at + 20, at + 30, 100)
+        at += length
+    found = steps(read(made.write(tmp_path / "t.json")))
+    edges = found.edges_ns
+    assert tuple((b - a) // US for a, b in itertools.pairwise(edges)) == kept
+    assert found.warm_up == warm_up
+    assert recorded(made, tmp_path).trace["warm_up_steps"] == warm_up
+
+
+def test_compiling_within_the_steps_is_told(tmp_path):
+    made = training()
+    assert recorded(made, tmp_path).trace["compiles"] is False
+    made.mark("compile_fx_inner (dynamo_timed)", 20, 100)
+    assert recorded(made, tmp_path).trace["compiles"] is False, "the first step is left out"
+    made.mark("compile_fx_inner (dynamo_timed)", 1020, 100)
+    assert recorded(made, tmp_path).trace["compiles"] is True
 
 
 def test_without_marks_and_optimizer_the_whole_device_time_is_one_step(tmp_path):
@@ -211,3 +246,40 @@ def test_what_checkpointing_computes_again_is_a_phase_of_the_backward_pass_alone
     facts = facts_of(one)
     assert facts["step.recompute_share", "run"] > 0
     assert facts["step.recompute_share", "run"] + facts["step.backward_share", "run"] < 1
+
+
+def test_whose_communication_a_kernel_is(tmp_path):
+    """NCCL sends all-to-all by kernels named SendRecv: the call of the process group tells, else the kernel's own
+    arguments, else its name."""
+    made = Chrome()
+    for number in range(3):
+        at = 1000 * number
+        made.mark(f"ProfilerStep#{number}", at, 1000)
+        made.op("aten::mm", at + 1, 30)
+        made.launch("gemm", at + 10, at + 50, 100)
+        made.op("record_param_comms", at + 100, 40)
+        made.mark("nccl:all_to_all", at + 110, 20)
+        made.launch("ncclDevKernel_SendRecv(ncclDevKernelArgsStorage<4096ul>)", at + 115, at + 200, 300, stream=20)
+        made.launch("ncclDevKernel_Generic_1(ncclDevKernelArgsStorage<4096ul>)", at + 150, at + 500, 200, stream=20)
+        made.events[-1]["args"]["Collective name"] = "_allgather_base"
+        made.launch("ncclDevKernel_ReduceScatter_Sum_f32_RING_LL", at + 160, at + 700, 100, stream=20)
+        made.launch("ncclDevKernel_Generic(ncclDevKernelArgsStorage<4096ul>)", at + 170, at + 800, 50, stream=20)
+    derived = derive([recorded(made, tmp_path)])
+    shares = {one.kind: one.exposed_share for one in derived.devices[0].collectives}
+    assert shares == {"all-to-all": 0.3, "all-gather": 0.2, "reduce-scatter": 0.1, "other": 0.05}
+    assert list(shares) == ["all-to-all", "all-gather", "reduce-scatter", "other"]
+    assert derived.devices[0].exposed_share == pytest.approx(0.65)
+    facts = {fact.name: fact.value for fact in derived.facts}
+    assert facts["device.exposed_collective"] == "all-to-all"
+
+
+def test_memory_where_it_is_recorded(tmp_path):
+    made = training()
+    assert "memory.peak_bytes" not in {name for name, _ in facts_of(recorded(made, tmp_path))}
+    for at, allocated, reserved, number in ((1100, 3 << 30, 5 << 30, 0), (1200, 4 << 30, 5 << 30, 0), (1, 9, 9, 1)):
+        sizes = {"Device Type": 1, "Device Id": number, "Total Allocated": allocated, "Total Reserved": reserved}
+        made.events.append({"ph": "i", "name": "[memory]", "ts": at, "args": sizes})
+    facts = facts_of(recorded(made, tmp_path))
+    assert facts["memory.peak_bytes", "run"] == 5 << 30
+    assert facts["memory.used_share", "run"] == pytest.approx(5 / 80)
+    assert facts["memory.fragmented_share", "run"] == pytest.approx(0.2)

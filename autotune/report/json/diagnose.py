@@ -265,6 +265,7 @@ def _device(device: DeviceProfile) -> doc.DeviceProfile:
         "busy_share": device.busy_share,
         "communication_share": device.communication_share,
         "exposed_share": device.exposed_share,
+        "collectives": [{"kind": one.kind, "exposed_share": one.exposed_share} for one in device.collectives],
         "kernels_per_step": device.kernels_per_step,
         "mean_kernel_us": device.mean_kernel_us,
         "streams": device.streams,

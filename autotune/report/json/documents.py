@@ -748,6 +748,16 @@ class DeviceSync(TypedDict):
     """Per step."""
 
 
+class DeviceCollective(TypedDict):
+    """Kernels of one collective."""
+
+    kind: str
+    """ "all-reduce", "all-gather", "reduce-scatter", "all-to-all" ..., or "other"."""
+
+    exposed_share: float | None
+    """Of the step: they ran while no kernel that computes did."""
+
+
 class DeviceProfile(TypedDict):
     """Whole steps under a profiler, which slows the host: idle shares are upper bounds. Shares are of these steps."""
 
@@ -758,6 +768,9 @@ class DeviceProfile(TypedDict):
     communication_share: float | None
     exposed_share: float | None
     """Communication while no other kernel ran."""
+
+    collectives: list[DeviceCollective]
+    """The largest first."""
 
     kernels_per_step: float | None
     mean_kernel_us: float | None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from autotune.model.evidence import RUN
 from autotune.model.report import Report
 from autotune.outlet import clean
 from autotune.report.findings import count
@@ -39,9 +40,17 @@ def _not_looked_at_lines(report: Report, width: int, verbose: bool) -> list[Styl
 
 def not_looked_at(report: Report) -> list[str]:
     """Topics with the reason that they share."""
-    if report.run.traces and not report.run.command:
-        return ["what a trace does not tell: the model, settings and code, padding, memory, saves and evaluations"]
+    if report.run.traces:
+        return [_untold(report)]
     return by_reason(report.coverage.not_looked_at)
+
+
+def _untold(report: Report) -> str:
+    """The reasons of a run would be wrong of a trace: nothing was tried, and much was seen."""
+    settings = [] if report.run.command else ["settings and code"]
+    memory = [] if report.evidence.lookup(RUN, "memory.peak_bytes") is not None else ["memory"]
+    topics = ["the model", *settings, "padding", *memory, "saves", "evaluations"]
+    return f"what a trace does not tell: {', '.join(topics)}"
 
 
 def by_reason(topics: Iterable[tuple[str, str]]) -> list[str]:

@@ -111,7 +111,10 @@ def _communication(device: DeviceProfile, width: int) -> list[StyledLine]:
     if device.communication_share < SHOWN_FROM:
         return []
     hidden = device.communication_share - device.exposed_share
-    text = f"busy with communication alone (exposed); {percent(hidden)} more is hidden behind other kernels"
+    shown = [one for one in device.collectives if one.exposed_share >= SHOWN_FROM]
+    kinds = ", ".join(f"{one.kind} {percent(one.exposed_share)}" for one in shown)
+    alone = f"busy with communication alone (exposed{f': {kinds}' if kinds else ''})"
+    text = f"{alone}; {percent(hidden)} more is hidden behind other kernels"
     return _row(device.exposed_share, text, width)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from autotune.model.evidence import RUN
 from autotune.model.outlook import MemoryBudget
 from autotune.model.report import Report
 from autotune.report.text.layout import StyledLine, paragraph
@@ -11,9 +12,18 @@ _BASES = {"measured": "Measured", "modelled": "Modelled", "assumed": "Assumed"}
 
 
 def lines(report: Report, width: int) -> list[StyledLine]:
-    """One paragraph, the parts by what they rest on; nothing without a peak."""
+    """One paragraph, the parts by what they rest on, which a trace does not tell; nothing without a peak."""
     budget = report.outlook.memory
-    return paragraph("Memory", _text(budget), width) if budget else []
+    return paragraph("Memory", _text(budget) if budget else _traced(report), width)
+
+
+def _traced(report: Report) -> str:
+    """What the allocator had reserved in a trace with memory; "" for all others."""
+    peak, limit = (report.evidence.lookup(RUN, f"memory.{name}_bytes") for name in ("peak", "limit"))
+    if not report.run.traces or not isinstance(peak, int):
+        return ""
+    of = f" of {size(limit)}" if isinstance(limit, int) else ""
+    return f"{size(peak)}{of} on the GPU at the peak of the trace"
 
 
 def _text(budget: MemoryBudget) -> str:

@@ -3,6 +3,7 @@ from __future__ import annotations
 from msgspec.structs import replace
 from report_builders import report, run
 
+from autotune.model.evidence import RUN, Evidence
 from autotune.model.outlook import MemoryBudget, MemoryPart, Outlook
 from autotune.report.text import memory
 
@@ -35,3 +36,12 @@ def test_a_limit_that_is_not_known_is_left_out() -> None:
     assert printed(MemoryBudget((), 700 * MIB, None, False)) == (
         "Memory: 700 MiB in the training process at the peak of the window"
     )
+
+
+def test_of_a_trace_what_the_allocator_had_reserved() -> None:
+    known = Evidence({RUN: {"memory.peak_bytes": 700 * MIB, "memory.limit_bytes": 1000 * MIB}})
+    told = report(run=run(traces=("t.json",)), step=None, evidence=known)
+    (line,) = memory.lines(told, 80)
+    assert line.text == "Memory: 700 MiB of 1,000 MiB on the GPU at the peak of the trace"
+    assert memory.lines(report(run=run(traces=("t.json",)), step=None), 80) == []
+    assert memory.lines(report(run=run(), step=None, evidence=known), 80) == []

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 from report_builders import report, run, step
 
+from autotune.model.evidence import RUN, Evidence
 from autotune.model.report import Coverage
 from autotune.report.text import coverage
 
@@ -40,3 +41,18 @@ def test_a_topic_that_is_too_long_is_counted() -> None:
 
 def test_nothing_to_say() -> None:
     assert said(Coverage()) == []
+
+
+def test_of_a_trace_nothing_is_said_that_is_true_of_a_run_alone() -> None:
+    """With the job's files, too: "no step was measured" would be wrong of steps that a trace shows."""
+    skipped = Coverage(not_looked_at=(("step times", "no step was measured"),))
+
+    def told(evidence: Evidence, *command: str) -> str:
+        made = report(run=run(traces=("t.json",), command=command), step=None, said=skipped, evidence=evidence)
+        return " ".join(line.text.strip() for line in coverage.lines(made, 80))
+
+    start = "Not looked at: what a trace does not tell: the model, "
+    assert told(Evidence()) == f"{start}settings and code, padding, memory, saves, evaluations"
+    assert told(Evidence(), "train.py") == f"{start}padding, memory, saves, evaluations"
+    known = Evidence({RUN: {"memory.peak_bytes": 5}})
+    assert told(known, "train.py") == f"{start}padding, saves, evaluations"
