@@ -28,9 +28,8 @@ def notes(evidence: Evidence, recordings: Sequence[Recording], declined: Sequenc
         found.append(
             f"the machine was busy before the run (load {load:.1f} on {quota:g} CPUs): times are less reliable"
         )
-    has_clock = any(one.window is not None and one.window.device_clock for one in recordings)
-    if evidence.lookup(RUN, "device.type") == "cuda" and not has_clock:
-        found.append("phases are timed on the host: GPU work counts in the phase in which the host waits for it")
+    if evidence.lookup(RUN, "device.type") == "cuda" and (on_host := _on_host_clock(recordings)):
+        found.append(on_host)
     taken = evidence.lookup(RUN, "replay.other_cpus")
     is_on_cpu, is_crowded = evidence.lookup(RUN, "device.type") == "cpu", evidence.lookup(RUN, IS_CROWDED) is True
     if is_on_cpu and is_crowded and isinstance(taken, float):
@@ -46,3 +45,14 @@ def _omission(finding: Finding) -> str:
     speedup = f"{finding.gain.speedup:.2f}x ({interval(finding.gain, ' to ')})"
     change = f"its change {finding.gain.note or 'here'}"
     return f"{finding.rule.id} is omitted ({finding.message}): the predicted gain of {change} is {speedup}"
+
+
+def _on_host_clock(recordings: Sequence[Recording]) -> str:
+    """What is said where ranks have no clock of the device: CUDA gave no times, or there were more marks than are kept;
+    "" where all have one."""
+    windows = [one.window for one in recordings if one.window is not None]
+    count = sum(not window.device_clock for window in windows)
+    if windows and not count:
+        return ""
+    of = f" of {count} of {len(windows)} ranks" if count < len(windows) else ""
+    return f"phases{of} are timed on the host: GPU work counts in the phase in which the host waits for it"

@@ -4,6 +4,7 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
+from build import Script, recording
 from msgspec.structs import replace
 
 from autotune.collect import Collected
@@ -125,6 +126,32 @@ def test_what_other_work_did_to_what_was_tried_is_said(others: float | None, is_
     evidence = undisturbed(Evidence({RUN: known}, {}))
     said = [note for note in notes(evidence, [], ()) if note.startswith("other programs kept 1.6 CPUs")]
     assert bool(said) is is_said
+
+
+@pytest.mark.parametrize(
+    ("clocks", "said"),
+    [
+        ((True,), None),
+        ((False,), "phases are timed"),
+        ((False, False), "phases are"),
+        ((True, False), "phases of 1 of 2 ranks are"),
+    ],
+)
+def test_a_fall_back_to_the_hosts_clock_is_said(clocks: tuple[bool, ...], said: str | None) -> None:
+    """Of each rank: beside a rank with a clock of the device, too."""
+    script = Script()
+    for _ in range(3):
+        script.step()
+    ranks = []
+    for rank, has_clock in enumerate(clocks):
+        one = recording(script)
+        assert one.window is not None
+        marks = ((0, 0), (5, 5)) if has_clock else ()
+        ranks.append(
+            replace(one, process={**one.process, "rank": rank}, window=replace(one.window, device_clock=marks))
+        )
+    found = [note for note in notes(Evidence({RUN: {"device.type": "cuda"}}), ranks, ()) if "on the host" in note]
+    assert [note.startswith(said or "-") for note in found] == [True] * (said is not None)
 
 
 def test_what_a_recording_counts_is_named_once_and_another_program_too() -> None:
