@@ -38,6 +38,9 @@ FEWEST_OPTIMIZER_STEPS = 3
 WARM_UP = 2.0
 """Times the median of the later steps."""
 
+FEWEST_STEADY = 2
+"""Later steps that it takes to tell: one alone may be cut short by the end of the profile."""
+
 COMPILING = " (dynamo_timed)"
 """The end of the ranges that torch.compile makes while it compiles."""
 
@@ -137,7 +140,7 @@ def _steady(edges: Sequence[int]) -> Steps:
     """The marked steps without those of the start that take much longer than the later ones."""
     lengths = [end - start for start, end in itertools.pairwise(edges)]
     left_out = 0
-    while len(lengths) > left_out + 1 and lengths[left_out] >= WARM_UP * median(lengths[left_out + 1 :]):
+    while len(lengths) > left_out + FEWEST_STEADY and lengths[left_out] >= WARM_UP * median(lengths[left_out + 1 :]):
         left_out += 1
     return Steps(tuple(edges[left_out:]), are_marked=True, warm_up=left_out)
 
