@@ -1,7 +1,8 @@
 """Lines that pick rows by what was computed for them, as the hardest of a batch: which these are is not known before.
 
 Read from the source, within one function: an index that comes of sorting the very numbers that are picked from, or
-what a call gave for them. An order of random numbers, or of what the data says, is known before anything is computed.
+what a call gave for them; a product with a mask that compares what a call gave, as the confidence of a teacher. An
+order of random numbers, or of what the data says, is known before anything is computed.
 """
 
 from __future__ import annotations
@@ -27,6 +28,12 @@ PLAIN = frozenset((
     *("detach", "float", "double", "long", "int", "clone", "contiguous", "len", "item", "tolist", "size", "dim"),
 ))  # fmt: skip
 """Calls that compute nothing of a model."""
+
+MADE = frozenset((
+    *("arange", "zeros", "ones", "full", "tensor", "as_tensor", "linspace", "zeros_like", "ones_like", "range", "sum"),
+    *("ne", "eq", "isin", "any", "all", "cumsum", "from_numpy", "stack", "cat", "expand", "min", "max", "abs"),
+))  # fmt: skip
+"""Calls that compute nothing of a model, or only what the data says."""
 
 OF_THE_FORM = ("shape", "device", "dtype", "ndim", "size", "dim", "numel")
 """Attributes that tell nothing of the values."""
@@ -54,9 +61,14 @@ def _picking_lines(tree: ast.Module) -> Iterator[int]:
     ]:
         origins = _origins(scope)
         for node in _own(scope):
-            for picked, index in _picks(node):
-                if _is_by_value(picked, index, origins):
-                    yield from range(picked.lineno, (index.end_lineno or index.lineno) + 1)
+            by_value = [each for each in _picks(node) if _is_by_value(*each, origins)]
+            by_value += [each for each in _masked(node) if _is_threshold(each[1], origins)]
+            for one, other in by_value:
+                first, last = (
+                    min(one.lineno, other.lineno),
+                    max(each.end_lineno or each.lineno for each in (one, other)),
+                )
+                yield from range(first, last + 1)
 
 
 def _picks(node: ast.AST) -> Iterator[tuple[ast.expr, ast.expr]]:
@@ -68,6 +80,25 @@ def _picks(node: ast.AST) -> Iterator[tuple[ast.expr, ast.expr]]:
         is_function = isinstance(node.func.value, ast.Name) and node.func.value.id in ("torch", "np", "numpy")
         picked = given.pop(0) if is_function and given else node.func.value
         yield from ((picked, each) for each in given)
+
+
+def _masked(node: ast.AST) -> Iterator[tuple[ast.expr, ast.expr]]:
+    """(what is masked, the mask) of a product, either side."""
+    if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Mult):
+        yield node.left, node.right
+        yield node.right, node.left
+
+
+def _is_threshold(mask: ast.expr, origins: Origins) -> bool:
+    """Whether a mask compares what a call gave for the data with a number."""
+    for each in _closure(mask, origins):
+        for compared in (one for one in ast.walk(each) if isinstance(one, ast.Compare)):
+            is_order = any(isinstance(op, (ast.Gt, ast.GtE, ast.Lt, ast.LtE)) for op in compared.ops)
+            inputs = [part for side in (compared.left, *compared.comparators) for part in _closure(side, origins)]
+            calls = {_called(one) for part in inputs for one in _values(part) if isinstance(one, ast.Call)}
+            if is_order and not calls & RANDOM and calls - PLAIN - MADE:
+                return True
+    return False
 
 
 def _is_by_value(picked: ast.expr, index: ast.expr, origins: Origins) -> bool:

@@ -29,8 +29,17 @@ def picking(tmp_path):
         "_, keep = torch.sort(f.cross_entropy(scores, y))\n    return loss[keep[:k]]",
         "best = error(loss).argmin(1)\n    return loss.gather(1, best)",
         "return loss[loss > loss.quantile(0.7)].mean()",
+        "sure = (teacher(scores).amax(-1) > 0.6).float()\n    return (loss * sure).sum()",
     ],
-    ids=["topk", "detached", "numpy and gather", "another network's", "the best of several", "a threshold of its own"],
+    ids=[
+        "topk",
+        "detached",
+        "numpy and gather",
+        "another network's",
+        "the best of several",
+        "a threshold of its own",
+        "a teacher's confidence",
+    ],
 )
 def test_picked_by_what_was_computed(picking, body):
     source = f"def hardest(loss, scores, y, k):\n    {body}\n"
@@ -45,6 +54,9 @@ def test_picked_by_what_was_computed(picking, body):
         "order = lengths.argsort()\n    return x[order]",
         "return x[torch.randperm(len(x))[:k]]",
         "return x[labels != -100]",
+        "return (x * (labels > 0).float()).sum()",
+        "mask = (torch.arange(n) < lengths[:, None]).float()\n    return (x * mask).sum()",
+        "return (x * (torch.rand(len(x)) < 0.2)).sum()",
         "return x[:, 0]",
         "order = x.argsort()\n    return order",
     ],
@@ -54,6 +66,9 @@ def test_picked_by_what_was_computed(picking, body):
         "the data's order",
         "random rows",
         "a mask of the data",
+        "a mask of the data as a factor",
+        "lengths",
+        "a random mask",
         "one position",
         "nothing is picked",
     ],
