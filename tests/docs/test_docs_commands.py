@@ -22,9 +22,11 @@ import click
 import pytest
 from chrome import training
 from markdown_pages import COMMAND_LINES, NO_COMMANDS, ROOT, SESSION, Block, blocks, code_spans, pages
+from verified_builders import verified
 
 from autotune.cli import VERBS, autotune, run
 from autotune.collect import artefacts
+from autotune.history import results
 from autotune.invocation import invoked
 from autotune.model.patch import Edit, Patch, PatchChange
 from autotune.model.rule import Effect
@@ -114,6 +116,7 @@ def workshop(tmp_path_factory: pytest.TempPathFactory) -> Workshop:
     (run_folder,) = (folder / ".autotune" / "runs").iterdir()
     shutil.copytree(folder / ".autotune", folder / "team" / "project" / ".autotune")
     _propose_a_change(run_folder, folder)
+    results.save_verification(run_folder, verified())
     for name in ("recording.json", "baseline.json"):
         shutil.copy(next(run_folder.glob("recording-*.json")), folder / name)
     return Workshop(folder, run_folder.name)
