@@ -83,7 +83,10 @@ def _blocks() -> Iterator[str]:
     yield "\n".join(["| code | meaning |", "|---|---|", *(f"| {code} | {text} |" for code, text in EXIT_CODES.items())])
     yield "## Output"
     yield "\n".join(["| verb | `--format` | schema of its JSON |", "|---|---|---|", *_outputs()])
-    yield "Schemas lie in the package, in `autotune/report/json/`. `report` has the formats of `diagnose`."
+    yield (
+        "Schemas lie in the package, in `autotune/report/json/`. `report RUN` prints that of the verb which "
+        "made the run: `diagnose`, `tune` or `fit`; with `--verification` that of `verify`."
+    )
 
 
 def _outputs() -> Iterator[str]:

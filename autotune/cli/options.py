@@ -78,7 +78,16 @@ def on(text: str, **given: Any) -> Decorator:
 
 STARTUP_LIMIT = "Limit in seconds until the first step."
 startup_limit = click.option("--startup-limit", type=float, default=1800.0, show_default=True, help=STARTUP_LIMIT)
-output = click.option("--output", type=FILE, help="Write the report to this file.")
+
+
+def _in_a_folder(context: click.Context, parameter: click.Parameter, file: Path | None) -> Path | None:
+    """The file, in a folder that is there: said before minutes of measuring, not after them."""
+    if file is not None and not file.absolute().parent.is_dir():
+        raise click.BadParameter(f"there is no folder {str(file.parent)!r}", context, parameter)
+    return file
+
+
+output = click.option("--output", type=FILE, callback=_in_a_folder, help="Write the report to this file.")
 price = click.option("--price", type=float, help="USD per hour of this machine: adds cost to times.")
 no_lock = click.option("--no-lock", is_flag=True, help="Measure even while another measurement runs.")
 verbose = click.option("--verbose", is_flag=True, help="Say of all that was not looked at why.")
@@ -92,7 +101,20 @@ def _files(context: click.Context, parameter: click.Parameter, incomplete: str) 
     return [CompletionItem(incomplete, type="file")]
 
 
-script_command = click.argument("command", nargs=-1, type=click.UNPROCESSED, shell_complete=_files)
+def _no_option_first(context: click.Context, parameter: click.Parameter, words: tuple[str, ...]) -> tuple[str, ...]:
+    """The words. An option in front of them is none of the verb's, and nothing is to be looked up or started."""
+    name = words[0].partition("=")[0] if words else ""
+    if name.startswith("-") and name not in ("-m", "--module"):
+        from difflib import get_close_matches  # only an error needs it
+
+        known = [one for option in context.command.params for one in (*option.opts, *option.secondary_opts)]
+        raise click.NoSuchOption(name, possibilities=get_close_matches(name, known), ctx=context)
+    return words
+
+
+script_command = click.argument(
+    "command", nargs=-1, type=click.UNPROCESSED, callback=_no_option_first, shell_complete=_files
+)
 """COMMAND: a script with its arguments, or a command that starts one; `cli/script_command.py` says which."""
 
 

@@ -31,7 +31,8 @@ VERIFICATION = "Report on the last `verify` of its changes instead."
 def command(run: str, **given: Any) -> None:
     """Report on a stored run: the last one, an id, a folder, or a Recording that was made elsewhere.
 
-    Of a diagnosis, findings are computed again from what was recorded. Of a search it is what the search found.
+    Of a diagnosis, findings are computed again from what was recorded. Of a search, or of a plan of `fit`, it is what
+    that found.
 
     \b
         autotune report last --format html --output report.html
@@ -63,4 +64,7 @@ def _result(name: str, asked: OutlookRequest, given: Mapping[str, Any]) -> tuple
     searched = results.search(path) if asked == NOTHING else None
     if searched is not None:
         return "tune", searched
+    planned = results.fit(path) if asked == NOTHING else None
+    if planned is not None:
+        return "fit", planned
     return "diagnose", load_asked(name, given)

@@ -36,6 +36,7 @@ LAUNCH = "Run each trial as a job that this command starts and waits for: 'sbatc
 @options.price
 @options.python()
 @options.format_of("tune")
+@options.output
 @options.no_lock
 @options.quiet
 @options.script_command
@@ -56,7 +57,8 @@ def command(command: tuple[str, ...], **given: Any) -> None:
             live.close()
             print_stderr(f"autotune: {progress.interrupted()}")
             raise
-    show(render("tune", tuned, given["format_"], colour=has_colour(), width=columns(default=100)))
+    output, width = given["output"], columns(given["output"], default=100)
+    show(render("tune", tuned, given["format_"], colour=has_colour(output), width=width), output)
 
 
 def _options(command: StoredCommand, given: Mapping[str, Any]) -> TuneOptions:

@@ -42,6 +42,7 @@ REQUIRE_SPEEDUP = "Exit with 1 unless the speedup is above this (95 %), e.g. 1.0
 @options.resume("Add pairs to the last verification of the same command and change.")
 @options.python()
 @options.format_of("verify")
+@options.output
 @options.no_lock
 @options.quiet
 @options.script_command
@@ -55,7 +56,8 @@ def command(command: tuple[str, ...], **given: Any) -> int:
         raise click.UsageError("--patch and --against exclude each other: say what to compare with.")
     resolved = resolve_command(command, "verify", given["python"], run_of(given["patch"], Path.cwd()))
     verified = replace(_verify(resolved, given), resume_command=_resume_command(resolved, given["resume"]))
-    show(render("verify", verified, given["format_"], colour=has_colour(), width=columns()))
+    output = given["output"]
+    show(render("verify", verified, given["format_"], colour=has_colour(output), width=columns(output)), output)
     return 0 if _meets(verified, given["require_speedup"]) else NOT_MET
 
 

@@ -253,7 +253,7 @@ def _last_here(root: Path) -> Path:
     try:
         name = reading.read(root / FOLDER / _LAST, most_bytes=_LONGEST_NAME).decode("utf-8").strip()
     except (OSError, UnicodeDecodeError):
-        what = "no run of this project has finished" if runs(root) else "this project has no run yet"
+        what = "no diagnosis of this project has finished" if runs(root) else "this project has no run yet"
         raise UsageError(what, where=str(root), to_do=_choose(root)) from None
     folder = root / FOLDER / "runs" / name
     if not name or "/" in name or name == ".." or "\0" in name or not folder.is_dir():

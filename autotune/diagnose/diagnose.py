@@ -173,6 +173,9 @@ def load(
     recordings = collect.load(path)
     if not recordings:
         raise UsageError("this run has no Recording: its script reached no step", where=str(path))
+    if any(one.fit is not None for one in recordings):
+        what = "this run is one of autotune fit: its steps had no data, and their times mean nothing"
+        raise UsageError(what, where=str(path), to_do="Measure the script: autotune diagnose SCRIPT")
     file = job_parts.manifest_file(path) if path.is_dir() else None
     row = artefacts.read_json(file) if file is not None and file.exists() else {}
     known = manifest.from_json(row, recordings, path)

@@ -26,6 +26,7 @@ from autotune.fit import budget, step_time
 from autotune.fit.memory_need import largest_micro_batch, of_step
 from autotune.fit.prices import Price
 from autotune.fit.sharding import Shards, gradient_bytes
+from autotune.history import results
 from autotune.invocation import invoked
 from autotune.invocation.redacted import shown
 from autotune.model.fitted import CardAnswer, CardFit, Fitted, FitVerdict, MemoryNeed, Sharding
@@ -80,19 +81,23 @@ def fit(options: FitOptions, show: Show, *, cwd: Path, environ: Mapping[str, str
     collected, root = _collect(options, show, cwd, environ)
     recording = next((one for one in collected.recordings if one.fit is not None and one.fit.began), None)
     if recording is None:
-        run = outcome.summarise(collected, options.words, "", "", False, cwd)
-        outcome.check(replace(run, outcome="no_step" if run.outcome == "completed" else run.outcome), collected)
+        ended = outcome.summarise(collected, options.words, "", "", False, cwd)
+        outcome.check(replace(ended, outcome="no_step" if ended.outcome == "completed" else ended.outcome), collected)
         raise UsageError("its process ended before it told anything", where=" ".join(options.words[:2]))
     record = recording.fit
     assert record is not None
     command = shown(options.words, cwd, recording.process["argv"])
     seconds = time.monotonic() - began
-    if not record.steps:
+    run = collected.folder.name
+    if record.steps:
+        answers = tuple(answer(card, record, options) for card in options.cards)
+        told = tuple(notes(recording, record, options, root))
+        found = replace(_fitted(command, answers, options, seconds), notes=told, run=run)
+    else:
         why, to_do = _broken(recording, record, root)
-        return replace(_fitted(command, (), options, seconds), why_not=why, to_do=to_do)
-    answers = tuple(answer(card, record, options) for card in options.cards)
-    told = tuple(notes(recording, record, options, root))
-    return replace(_fitted(command, answers, options, seconds), notes=told)
+        found = replace(_fitted(command, (), options, seconds), why_not=why, to_do=to_do, run=run)
+    results.save_fit(collected.folder, found)
+    return found
 
 
 def _fitted(command: tuple[str, ...], cards: tuple[CardAnswer, ...], options: FitOptions, seconds: float) -> Fitted:

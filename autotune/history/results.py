@@ -1,4 +1,4 @@
-"""What verify and tune found, kept in the run folder that it is of: `report` prints it again."""
+"""What verify, tune and fit found, kept in the run folder that it is of: `report` prints it again."""
 
 from __future__ import annotations
 
@@ -11,13 +11,14 @@ from msgspec.structs import replace
 
 from autotune.collect import artefacts
 from autotune.errors import UsageError
+from autotune.model.fitted import Fitted
 from autotune.model.tuned import Tuned
 from autotune.model.verified import Verified
 
-SEARCH, VERIFICATION = "searched.json", "verified.json"
+SEARCH, VERIFICATION, FIT = "searched.json", "verified.json", "fitted.json"
 SCHEMA = 1
 
-Result = TypeVar("Result", Tuned, Verified)
+Result = TypeVar("Result", Tuned, Verified, Fitted)
 
 
 def save_search(folder: Path, found: Tuned) -> None:
@@ -28,6 +29,11 @@ def save_search(folder: Path, found: Tuned) -> None:
 def save_verification(folder: Path, found: Verified) -> None:
     """Keep the last verification of a run's patch in the folder of that run."""
     _save(folder / VERIFICATION, found)
+
+
+def save_fit(folder: Path, found: Fitted) -> None:
+    """Keep what fits in the folder of the run on fake tensors."""
+    _save(folder / FIT, found)
 
 
 def search(folder: Path) -> Tuned | None:
@@ -44,7 +50,13 @@ def verification(folder: Path) -> Verified | None:
     return None if found is None else replace(found, resume_command="")
 
 
-def _save(file: Path, found: Tuned | Verified) -> None:
+def fit(folder: Path) -> Fitted | None:
+    """What fits, by a run on fake tensors; None where the folder is of no such run, or of one that was not ended."""
+    found = _read(folder / FIT, Fitted)
+    return None if found is None else replace(found, run=folder.name)
+
+
+def _save(file: Path, found: Tuned | Verified | Fitted) -> None:
     with contextlib.suppress(OSError, ValueError):
         artefacts.write_json(file, {"schema": SCHEMA, **to_builtins(found)})
 

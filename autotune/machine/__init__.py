@@ -12,7 +12,6 @@ from pathlib import Path
 
 from autotune.machine import gpu, limits, sampler, storage, wheels
 from autotune.machine import software as _software
-from autotune.machine.describe import describe
 from autotune.machine.gpu import Gpus
 from autotune.machine.gpu import read as read_gpus
 from autotune.machine.interpreter import find_python
@@ -33,7 +32,6 @@ __all__ = [
     "MachineSampler",
     "MachineSamples",
     "connect_nvml",
-    "describe",
     "facts",
     "file_system",
     "find_python",

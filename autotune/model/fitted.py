@@ -77,7 +77,8 @@ class CardAnswer(Struct, frozen=True):
 class Fitted(Struct, frozen=True):
     """All of it. `basis` is "fake steps" or "memory budget"; `why_not` says why nothing can be told, else "".
 
-    `steps` is how many optimizer steps times and prices are of; `seconds` is what the answer took, on `day`.
+    `steps` is how many optimizer steps times and prices are of; `seconds` is what the answer took, on `day`. `run` is
+    the stored run that keeps the answer, "" where none does.
     """
 
     command: tuple[str, ...]
@@ -91,6 +92,7 @@ class Fitted(Struct, frozen=True):
     why_not: str = ""
     to_do: str = ""
     day: str = ""
+    run: str = ""
 
     @property
     def any_fits(self) -> bool:

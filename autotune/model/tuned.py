@@ -160,5 +160,11 @@ class Tuned(Struct, frozen=True):
     day: str = ""
     """When it was searched, "2026-11-26" (UTC)."""
 
+    command: tuple[str, ...] = ()
+    """What was searched, without what may be secret."""
+
+    environment: str = ""
+    """The machine and the software in one line; "" where unknown."""
+
     price_per_hour: float | None = None
     """USD of this machine, from --price."""

@@ -191,5 +191,11 @@ class Verified(Struct, frozen=True):
     day: str = ""
     """When it was measured, "2026-11-26" (UTC)."""
 
+    command: tuple[str, ...] = ()
+    """What was measured, without what may be secret."""
+
+    environment: str = ""
+    """The machine and the software in one line; "" where unknown."""
+
     resume_command: str = ""
     """The command that adds pairs to this verification, as the report prints it."""

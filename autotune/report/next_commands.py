@@ -9,6 +9,7 @@ from msgspec import Struct
 
 from autotune.invocation import typed
 from autotune.invocation.redacted import is_whole
+from autotune.model.fitted import Fitted
 from autotune.model.report import Report
 from autotune.model.rule import Effect
 from autotune.model.tuned import Tuned
@@ -54,3 +55,9 @@ def of_tuned(tuned: Tuned) -> Iterator[NextCommand]:
         yield NextCommand(
             f"autotune apply{' --allow altering' if altering else ''} --diff", "the changes it would write"
         )
+
+
+def of_fitted(fitted: Fitted) -> Iterator[NextCommand]:
+    """The answer again, where a run keeps it."""
+    if fitted.run:
+        yield NextCommand(f"autotune report {shlex.quote(fitted.run)} --format html", "also markdown, json")

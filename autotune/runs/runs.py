@@ -18,6 +18,7 @@ from autotune.collect import artefacts, job_parts
 from autotune.diagnose import job_summaries
 from autotune.diagnose.diagnose import load
 from autotune.errors import AutotuneError, UsageError
+from autotune.history import results
 from autotune.model.job import FoundJobs, JobSummary
 from autotune.report.job_summary import job_summary
 
@@ -82,9 +83,11 @@ def _is_walked(name: str) -> bool:
 
 
 def _is_run(folder: Path) -> bool:
-    """Whether it is of a diagnosis, and not of a search, whose diagnosis has a run of its own."""
-    return any((folder / name).is_file() for name in (job_summaries.FILE, artefacts.MANIFEST)) and any(
-        True for _ in folder.glob("recording-*.json")
+    """Whether it is of a diagnosis, and not of a search, whose diagnosis has a run of its own, or of `fit`."""
+    return (
+        not (folder / results.FIT).is_file()
+        and any((folder / name).is_file() for name in (job_summaries.FILE, artefacts.MANIFEST))
+        and any(True for _ in folder.glob("recording-*.json"))
     )
 
 

@@ -32,6 +32,7 @@ from autotune.model.forecast import Forecast
 from autotune.model.report import Report
 from autotune.model.rule import Effect
 from autotune.model.tuned import Candidate, Outcome, SearchTrial, SkippedSetting, Tuned
+from autotune.report import machine as machine_line
 from autotune.tune import budget, confirmation, runs, search_result
 from autotune.tune.observer import TuneObserver
 from autotune.tune.runs import SearchRun
@@ -120,6 +121,8 @@ def tune(options: TuneOptions, observer: TuneObserver, *, cwd: Path, environ: Ma
         probes_s=probes_s,
         beyond=tuple(search_result.beyond(report, tuned.space)),
         diagnosed=run.diagnosed,
+        command=tuple(report.run.command),
+        environment=machine_line.line(report),
         day=time.strftime("%Y-%m-%d", time.gmtime()),
         price_per_hour=options.price,
     )

@@ -18,12 +18,14 @@ from autotune.diagnose import outcome
 from autotune.errors import AutotuneError, InternalError, ScriptError, UsageError
 from autotune.history import commands, predictions, results
 from autotune.invocation import invoked
+from autotune.invocation.redacted import shown
 from autotune.machine.signals import terminate_on_signal
 from autotune.model.derived import Derived
 from autotune.model.patch import PatchChange
 from autotune.model.rule import Effect
 from autotune.model.verified import AFTER, BEFORE, SIDES, Resume, Resumed, RunResult, Schedule, Verified
 from autotune.outlet import print_stderr
+from autotune.report import machine as machine_line
 from autotune.verify import budget_check, comparison, pair_store, pairs, resume, scratch, summary
 from autotune.verify.disturbances import unobservable_load
 from autotune.verify.runs import HASH_SEED, Ran, SideRunner, fixed_hash_seed, free_resources
@@ -104,11 +106,29 @@ def verify(
         place.save(replace(known, resume=tried))
         notes = (*verified.notes, *filter(None, [place.why_not]))
         day = time.strftime("%Y-%m-%d", time.gmtime())
-        verified = replace(verified, resume=tried, notes=notes, seconds=time.monotonic() - began, day=day)
+        verified = replace(
+            verified,
+            resume=tried,
+            notes=notes,
+            seconds=time.monotonic() - began,
+            day=day,
+            command=_without_secrets(options.words, cwd),
+            environment=_environment(python, environ),
+        )
         # A folder that a clone brought is data: it may be a link to anywhere.
         if comparison.folder(root, run) in artefacts.runs(root):
             results.save_verification(comparison.folder(root, run), verified)
         return verified
+
+
+def _without_secrets(words: tuple[str, ...], cwd: Path) -> tuple[str, ...]:
+    """The whole command where a diagnosis found no secret in it; else only what is started."""
+    return words if commands.is_remembered(words, cwd) else shown(words, cwd, None)
+
+
+def _environment(python: str, environ: Mapping[str, str]) -> str:
+    known = {fact.name.removeprefix("machine."): fact.value for fact in machine.facts({}, environ=environ)}
+    return machine_line.environment(known, machine.software(python, environ))
 
 
 def _sides(options: VerifyOptions, root: Path, cwd: Path) -> tuple[Sides, str]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import report_cases
@@ -10,12 +10,12 @@ from fitted_builders import card, close, fitted
 from hypothesis import strategies as st
 from msgspec.structs import replace
 from report_builders import change, evidence, finding, gain, recommendation, report, rule, run, skipped, step
-from tuned_builders import kept, tuned
-from verified_builders import verified
+from tuned_builders import OWN, TOO_LARGE, kept, tuned
+from verified_builders import CHANGE, verified
 
 from autotune.model.evidence import Location
 from autotune.model.report import Coverage, Frame, HotLine, HotModule, LineTable, Rank, Report
-from autotune.model.tuned import Space
+from autotune.model.tuned import Space, UntriedFinding
 from autotune.model.verified import Estimate, LossComparison, LossVerdict, Memory, Verdict
 from autotune.model.window_detail import (
     Lane,
@@ -73,6 +73,9 @@ def detail() -> WindowDetail:
     return WindowDetail(Timeline(30.0, (10.0, 20.0, 30.0), made, True), Lengths(bins, 32, 0.4), counts)
 
 
+OF_A_RUN = {"command": ("train.py", "--lr", "1e-4"), "environment": "1x H100 80 GiB, 16 cores; torch 2.13.0"}
+
+
 def unverifiable() -> Any:
     return verified(
         changes=(),
@@ -93,14 +96,14 @@ NOTES: dict[str, tuple[str, Callable[[], Any]]] = {
     "diagnose_skipped": ("diagnose", report_cases.skipped_only),
     "diagnose_full": ("diagnose", full),
     "verify_empty": ("verify", unverifiable),
-    "verify_full": ("verify", lambda: verified(day="2026-11-26")),
+    "verify_full": ("verify", lambda: verified(day="2026-11-26", **OF_A_RUN)),
     "tune_empty": (
         "tune",
         lambda: kept(space=Space(()), trials=(), verified=None, stopped="there is nothing to search"),
     ),
     "fit_empty": ("fit", lambda: fitted(cards=(), why_not="train.py:7: aten::x cannot run without data", to_do="Go.")),
     "fit_full": ("fit", lambda: fitted(cards=(card(), close(), *fitted().cards[1:]), day="2026-11-26")),
-    "tune_full": ("tune", lambda: tuned(price_per_hour=2.0, day="2026-11-26")),
+    "tune_full": ("tune", lambda: tuned(price_per_hour=2.0, day="2026-11-26", **OF_A_RUN)),
 }
 """Verb and result, by the name of the golden file."""
 
@@ -113,6 +116,22 @@ HOSTILE = (
     "\x1b[2J\u202e::error::x",
     "&lt;script&gt; \" ' onload=",
 )
+
+
+def hostile_results(name: str) -> Iterator[tuple[str, Any]]:
+    """Verb and result of each note beside a diagnosis; every foreign text is `name`."""
+    foreign = {"command": (name,), "environment": name}
+    by_hand = (replace(CHANGE, by_hand=name, old=name, new=name),)
+    measured = verified(against=name, beside=name, changes=by_hand, notes=(name,), worth=name, **foreign)
+    failed = replace(TOO_LARGE, error=name)
+    untried = (UntriedFinding(("XX001",), name, gain(1.5, 1.2, 1.8, "measured", 30.0)),)
+    searched = {"trials": (OWN, failed), "by_hand": by_hand, "beyond": untried, "side_effects": (name,), **foreign}
+    yield "verify", measured
+    yield "tune", tuned(verified=measured, stopped=name, **searched)
+    yield "fit", fitted(command=(name,), notes=(name,))
+    yield "fit", fitted(command=(name,), why_not=name, to_do=name)
+
+
 ANY = st.one_of(st.sampled_from(HOSTILE), st.text(alphabet=st.characters(), max_size=60))
 
 

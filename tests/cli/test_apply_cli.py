@@ -10,6 +10,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from autotune import state
@@ -70,6 +71,32 @@ def test_diff_writes_nothing(project: Path, capsys: pytest.CaptureFixture[str]) 
     assert out.endswith("Nothing was written: this was --diff.\n")
     assert (project / "train.py").read_bytes() == SCRIPT
     assert not (state.project(project) / "patches").exists()
+
+
+@pytest.mark.parametrize("has_crlf", [False, True])
+@pytest.mark.skipif(shutil.which("git") is None, reason="git is not installed")
+def test_git_applies_the_diff_to_a_copy_of_the_project(
+    has_crlf: bool, project: Path, tmp_path: Path, capfdbinary
+) -> None:
+    """Of several files, in folders with odd names, with and without a newline at the end: as `apply` would write."""
+    end = b"\r\n" if has_crlf else b"\n"
+    texts = {"train.py": b"workers = 0" + end, "a b/konf ä.yaml": end.join((b"x: 1", b"n: 0"))}
+    edits = {"train.py": "workers", "a b/konf ä.yaml": "n"}
+    copy = tmp_path / "copy of it"
+    for folder in (project, copy):
+        for name, text in texts.items():
+            (folder / name).parent.mkdir(parents=True, exist_ok=True)
+            (folder / name).write_bytes(text)
+    changes = [
+        msgspec.structs.replace(WORKERS, edits=(Edit(name, edits[name], "0", "4", sha256=sha256(text)),))
+        for name, text in texts.items()
+    ]
+    keep(project, *changes)
+    assert run(["apply", "--diff"]) == 0
+    subprocess.run(["git", "apply"], cwd=copy, input=capfdbinary.readouterr().out, check=True)
+    assert run(["apply", "--yes"]) == 0
+    for name, text in texts.items():
+        assert (copy / name).read_bytes() == (project / name).read_bytes() != text
 
 
 @pytest.mark.parametrize(

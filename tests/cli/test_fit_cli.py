@@ -8,6 +8,7 @@ import time
 import pytest
 
 from autotune.cli import run
+from autotune.history import results
 
 SCRIPT = """
 import torch
@@ -82,6 +83,23 @@ def test_the_answer_is_a_dated_note(format_, script, capfd, tmp_path):
     assert "Memory and cards: train.py" in text
     assert time.strftime("%Y-%m-%d", time.gmtime()) in text
     assert "weights" in text and ("surely needed" in text) == (format_ == "html")
+
+
+@pytest.mark.train
+def test_a_run_of_it_is_printed_again_and_is_no_diagnosis(script, capfd, tmp_path):
+    _, found = answer(capfd, "--on", "t4", "--batch", "8", script())
+    assert [one["command"] for one in found["next"]] == [f"autotune report {found['run']} --format html"]
+    assert run(["report", found["run"], "--format", "json"]) == 0
+    assert json.loads(capfd.readouterr().out) == found
+    for format_, said in (("text", "At the peak of a micro-batch of 8"), ("markdown", "| t4"), ("html", "<svg")):
+        assert run(["report", found["run"], "--format", format_]) == 0
+        assert said in capfd.readouterr().out
+    assert run(["runs", "."]) == 2
+    assert "no diagnosed job was found" in capfd.readouterr().err
+    (tmp_path / ".autotune" / "runs" / found["run"] / results.FIT).unlink()  # as if it had been interrupted
+    for words in (["report", found["run"]], ["fit", "--load", found["run"]]):
+        assert run(words) == 2
+        assert "its steps had no data" in capfd.readouterr().err
 
 
 @pytest.mark.train

@@ -43,6 +43,21 @@ def test_the_script_gets_them_and_the_user_is_told(project, words, capsys) -> No
     assert said[1] == "    autotune diagnose --steps 30 --format=json --no-lock -- A='x y' plain.py --lr 1"
 
 
+@pytest.mark.parametrize("verb", ["diagnose", "verify", "tune", "fit"])
+def test_an_option_of_nobody_is_refused_before_anything_is_looked_up(verb, project, words, capsys) -> None:
+    assert run([verb, "--formta", "html", "plain.py"]) == 2
+    assert "No such option '--formta'. Did you mean '--format'?" in capsys.readouterr().err
+    assert run([verb, "-x"]) == 2
+    assert words == []
+
+
+@pytest.mark.parametrize("verb", ["diagnose", "verify", "tune", "fit", "report"])
+def test_a_report_that_no_folder_could_hold_is_refused_before_anything_is_measured(verb, project, words, capsys):
+    assert run([verb, "--output", "gone/report.html", "plain.py"]) == 2
+    assert "there is no folder 'gone'" in capsys.readouterr().err
+    assert words == []
+
+
 @pytest.mark.parametrize(
     "line",
     [

@@ -122,6 +122,12 @@ def test_quiet_is_quiet_and_json_is_all_there_is_on_stdout(asked, capsys) -> Non
     assert err == ""
 
 
+def test_the_report_goes_into_a_file(asked, capsys, tmp_path) -> None:
+    assert run(["tune", "--format", "markdown", "--output", str(tmp_path / "search.md"), "train.py"]) == 0
+    assert "Keep what you have" in (tmp_path / "search.md").read_text()
+    assert capsys.readouterr().out == ""
+
+
 @pytest.mark.parametrize(
     ("num", "words"),
     [

@@ -172,6 +172,14 @@ def test_json_is_all_there_is_on_stdout(asked, capsys) -> None:
     assert asked.options.against == "other.py"
 
 
+def test_the_report_goes_into_a_file_that_can_be_written(asked, capsys, tmp_path) -> None:
+    file = tmp_path / "verified.html"
+    assert run(["verify", "--format", "html", "--output", str(file), "train.py"]) == 0
+    assert file.read_text().startswith("<!doctype html>")
+    assert capsys.readouterr().out == ""
+    assert asked.options.words == ("train.py",)
+
+
 def test_quiet_is_quiet_and_a_price_is_a_cost(asked, capsys) -> None:
     assert run(["verify", "--quiet", "train.py"]) == 0
     assert capsys.readouterr().err == ""

@@ -88,7 +88,7 @@ def test_resolve_takes_a_recording_file(project):
         ("20200101-000000-abcdef", "no such run"),
         ("no/such.json", "no such run"),
         ("", "no such run"),
-        ("last", "no run of this project has finished"),
+        ("last", "no diagnosis of this project has finished"),
     ],
 )
 def test_resolve_names_the_newest_runs(project, name, what):

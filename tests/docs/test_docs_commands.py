@@ -1,8 +1,8 @@
 """The commands that README and docs tell people to type are those of the command line that there is.
 
 What only reads is run, in a folder with one real diagnosis. Of what starts a training or writes files the words are
-parsed by the same click commands: verb, options and kinds of values. Of other programs of this repository the file and
-its options exist; programs of others are left out by name.
+parsed by the same click commands: verb, options and kinds of values; a long test runs it, too, but for what `NEEDS`
+names. Of other programs of this repository the file and its options exist; programs of others are left out by name.
 """
 
 from __future__ import annotations
@@ -22,9 +22,11 @@ import click
 import pytest
 from chrome import training
 from markdown_pages import COMMAND_LINES, NO_COMMANDS, ROOT, SESSION, Block, blocks, code_spans, pages
+from verified_builders import verified
 
 from autotune.cli import VERBS, autotune, run
 from autotune.collect import artefacts
+from autotune.history import results
 from autotune.invocation import invoked
 from autotune.model.patch import Edit, Patch, PatchChange
 from autotune.model.rule import Effect
@@ -58,6 +60,26 @@ OTHERS = {
 EXEMPT: dict[str, str] = {}
 """Blocks whose commands are not checked, as "page: first line", and why."""
 
+NEEDS = {
+    "--job": "a folder that several nodes share: tests/diagnose/test_multi_node.py",
+    "--launch": "a scheduler: tests/tune",
+    "--patch": "two patches that were applied: tests/verify",
+    "--pid": "a training that runs: tests/attach",
+    "--python": "another environment: tests/collect/test_command.py",
+    "--study": "a database, or several machines: tests/tune",
+    "./run.sh": "the project of its tutorial: tests/matrix",
+    "mpirun": "MPI",
+    "train.ipynb": "a kernel: tests/diagnose/test_notebook_run.py",
+    "trl": "TRL: tests/matrix",
+}
+"""Words of commands that are not run here, with what they need and where something like them is run."""
+
+OF_CONTRIBUTORS = "fixtures/"
+"""Pages whose commands are typed in this repository; tests/fixtures runs these scripts."""
+
+IN_A_TEST = {"verify": ("--budget", "3m"), "tune": ("--trials", "1")}
+"""What these get in place of --budget: as long as a test has, on a machine that is busy with others."""
+
 READS_WITH = {"apply": ("--diff",), "diagnose": ("--load", "--trace"), "fit": ("--load",)}
 """The options with which a verb that starts or writes something only reads."""
 
@@ -84,8 +106,12 @@ class Workshop:
 
 @pytest.fixture(scope="session")
 def workshop(tmp_path_factory: pytest.TempPathFactory) -> Workshop:
+    """One for all that only reads."""
+    return _made(tmp_path_factory.mktemp("workshop"))
+
+
+def _made(folder: Path) -> Workshop:
     """A repository with what the pages name: scripts, configs, traces, prices, a stored run and its Recording."""
-    folder = tmp_path_factory.mktemp("workshop")
     shutil.copytree(PROJECTS / "lightning_cli", folder, dirs_exist_ok=True)  # configs/ and the package pkg/
     shutil.copy(PROJECTS / "hf_flags" / "run.sh", folder)
     (folder / "job.sbatch").write_text("#!/bin/bash\n#SBATCH --gres=gpu:4\nsrun torchrun --nproc-per-node 4 train.py\n")
@@ -114,6 +140,7 @@ def workshop(tmp_path_factory: pytest.TempPathFactory) -> Workshop:
     (run_folder,) = (folder / ".autotune" / "runs").iterdir()
     shutil.copytree(folder / ".autotune", folder / "team" / "project" / ".autotune")
     _propose_a_change(run_folder, folder)
+    results.save_verification(run_folder, verified())
     for name in ("recording.json", "baseline.json"):
         shutil.copy(next(run_folder.glob("recording-*.json")), folder / name)
     return Workshop(folder, run_folder.name)
@@ -207,6 +234,54 @@ def test_what_only_reads_is_run(
                 said = capsys.readouterr()
                 assert code == 0 or (code == 1 and words[1] in MAY_FAIL), f"{block}: {words}\n{said.err}"
                 assert "Traceback" not in said.err
+
+
+def what_trains_or_writes() -> list[tuple[str, ...]]:
+    """The commands of all pages that are run by nothing above, each once, in the order of the pages."""
+    found = (words for block in BLOCKS if not block.page.startswith(OF_CONTRIBUTORS) for words in block.commands())
+    ours = (words for words in found if words[0] == "autotune" and not only_reads(words))
+    return [words for words in dict.fromkeys(ours) if not any(word in NEEDS for word in words)]
+
+
+def in_a_test(words: list[str]) -> tuple[str, ...]:
+    """The words with what a test has in place of --budget and its value."""
+    at = words.index("--budget") if "--budget" in words else 1
+    rest = words[at + 2 :] if "--budget" in words else words[1:]
+    return (*words[:at], *IN_A_TEST[words[0]], *rest) if words[0] in IN_A_TEST else tuple(words)
+
+
+@pytest.mark.train
+@pytest.mark.long
+@pytest.mark.timeout(3600)
+def test_what_trains_or_writes_is_run(tmp_path: Path) -> None:
+    """In one folder, in the order of the pages: what is applied is undone by a later page, or is there already."""
+    workshop = _made(tmp_path)
+    failed: list[tuple[tuple[str, ...], int, str]] = []
+    for typed in dict.fromkeys(in_a_test(workshop.typed(words[1:])) for words in what_trains_or_writes()):
+        if typed[0] in ("apply", "verify"):
+            artefacts.mark_last(workshop.folder / ".autotune" / "runs" / workshop.run)  # it proposes a change
+        environ = {**os.environ, "OMP_NUM_THREADS": "1"}
+        ended = subprocess.run(
+            [sys.executable, "-m", "autotune", *typed],
+            cwd=workshop.folder,
+            input="y\n",
+            text=True,
+            capture_output=True,
+            env=environ,
+            check=False,
+        )
+        # 1 is an answer: nothing fits, or --require-speedup is not met.
+        if ended.returncode not in ((0, 1) if typed[0] in ("fit", "verify") else (0,)):
+            failed.append((typed, ended.returncode, ended.stderr[-2000:]))
+    assert failed == []
+
+
+def test_only_what_needs_something_else_is_not_run() -> None:
+    found = what_trains_or_writes()
+    assert {words[1] for words in found} == {"apply", "diagnose", "fit", "tune", "undo", "verify", "watch"}
+    assert len(found) > 20
+    everything = {word for block in BLOCKS for words in block.commands() for word in words}
+    assert set(NEEDS) <= everything
 
 
 def test_enough_is_run_and_nothing_that_trains_or_writes() -> None:

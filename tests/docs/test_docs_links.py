@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from urllib.parse import unquote
 
 import pytest
-from markdown_pages import ROOT, anchor, anchors, links, pages
+from markdown_pages import ROOT, anchor, anchors, code_spans, links, pages
 
 ELSEWHERE = ("http://", "https://", "mailto:")
 """These are not looked up: tests need no network."""
@@ -27,6 +28,18 @@ def dead(page: str) -> Iterator[str]:
 @pytest.mark.parametrize("page", pages())
 def test_no_link_is_dead(page: str) -> None:
     assert list(dead(page)) == []
+
+
+FILE = re.compile(r"(?:tests|benchmarks|autotune|fixtures|docs|rules|skills)/[\w./-]+\.(?:py|toml|md|json|sh)")
+OF_A_NAME = "benchmarks/results/accuracy-blind-N.json"
+"""Names with a place for another name in them."""
+
+
+@pytest.mark.parametrize("page", [page for page in pages() if page != "CHANGELOG.md"])
+def test_every_file_of_this_repository_that_a_page_names_is_there(page: str) -> None:
+    """A changelog names old ones."""
+    named = {span for span in code_spans(page) if FILE.fullmatch(span) and span not in OF_A_NAME}
+    assert [name for name in named if not (ROOT / name).exists()] == []
 
 
 def test_the_pages_have_links_and_anchors() -> None:

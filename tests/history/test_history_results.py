@@ -1,4 +1,4 @@
-"""What verify and tune found is read as it was written, and nothing in it is a command to type."""
+"""What verify, tune and fit found is read as it was written, and nothing in it is a command to type."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import json
 from pathlib import Path
 
 import pytest
+from fitted_builders import close, fitted
 from tuned_builders import kept, tuned
 from verified_builders import verified
 
@@ -25,6 +26,12 @@ def test_a_verification_comes_back_without_its_command(tmp_path: Path) -> None:
     results.save_verification(tmp_path, verified(resume_command="rm -r /"))
     assert results.verification(tmp_path) == verified()
     assert results.search(tmp_path) is None
+
+
+def test_a_plan_comes_back_under_the_name_of_its_folder(tmp_path: Path) -> None:
+    results.save_fit(tmp_path, fitted(cards=(close(),), run="; rm -r /"))
+    assert results.fit(tmp_path) == fitted(cards=(close(),), run=tmp_path.name)
+    assert results.fit(tmp_path / "gone") is None
 
 
 def test_what_json_has_no_words_for_is_not_kept(tmp_path: Path) -> None:

@@ -38,6 +38,7 @@ from autotune.model.verified import (
     Verdict,
     Verified,
 )
+from autotune.report import machine
 from autotune.scan.command import scan_command
 from autotune.tune import confirmation, runs
 from autotune.tune import tune as api
@@ -673,5 +674,7 @@ def test_what_the_diagnosis_found_and_was_not_tried_is_told(made, root) -> None:
     assert [one.message for one in tuned.beyond] == ["loader.num_workers", "checkpoint.interval_steps"]
     assert tuned.beyond[1] == UntriedFinding(("DL001",), "checkpoint.interval_steps", gain)
     assert tuned.diagnosed == Path(made.report.run.folder).name
+    assert tuned.command == tuple(made.report.run.command)
+    assert tuned.environment == machine.line(made.report)
     made.report = replace(made.report, step=replace(made.report.step, steps=3))
     assert {one.gain.basis for one in tune(made, root).beyond} == {"modelled"}

@@ -9,6 +9,7 @@ import sys
 import time
 from dataclasses import dataclass, field
 from hashlib import sha256
+from importlib.metadata import version
 from pathlib import Path
 
 import psutil
@@ -20,7 +21,7 @@ from autotune.apply import apply
 from autotune.apply.applied_patches import PATCHES
 from autotune.collect import artefacts
 from autotune.errors import ScriptError, UsageError
-from autotune.history import results
+from autotune.history import commands, results
 from autotune.machine import num_cpus
 from autotune.model.derived import Derived
 from autotune.model.evidence import Setting
@@ -184,6 +185,16 @@ def test_it_is_kept_in_the_run_folder_of_its_patch(root, runner) -> None:
     found = verified(root)
     assert found.day
     assert results.verification(folder) == replace(found, resume_command="")
+
+
+def test_what_was_measured_and_where_is_part_of_it_and_no_secret_is(root, runner, monkeypatch) -> None:
+    run = root / ".autotune" / "runs" / patched(root)
+    words = ("train.py", "--key", "hunter2")
+    found = verified(root, words=words)
+    assert found.command == ("train.py",)
+    assert "core" in found.environment and f"torch {version('torch')}" in found.environment
+    commands.store(run, commands.StoredCommand(run.name, words, root), words)  # its diagnosis hid nothing
+    assert verified(root, words=words).command == words
 
 
 def test_nothing_is_kept_in_a_folder_that_was_not_made_here(root, runner, monkeypatch) -> None:

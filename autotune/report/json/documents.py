@@ -1300,6 +1300,11 @@ class FitDocument(TypedDict):
     seconds: float
     """What the answer took."""
 
+    run: str | None
+    """The stored run that keeps it: `autotune report RUN` prints it again."""
+
+    next: list[NextCommand]
+
 
 class WatchRow(TypedDict):
     """A process that is, or was, under watch."""

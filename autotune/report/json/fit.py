@@ -7,7 +7,9 @@ from typing import TYPE_CHECKING
 from autotune import __version__
 from autotune.model.fitted import CardAnswer, CardFit, Fitted
 from autotune.model.outlook import ValueRange
+from autotune.report import next_commands
 from autotune.report.json.encode import SCHEMA, dumps
+from autotune.report.json.next_commands import next_json
 
 if TYPE_CHECKING:
     from autotune.report.json import documents as doc
@@ -33,6 +35,8 @@ def document(fitted: Fitted) -> doc.FitDocument:
         "why_not": fitted.why_not or None,
         "notes": list(fitted.notes),
         "seconds": fitted.seconds,
+        "run": fitted.run or None,
+        "next": next_json(next_commands.of_fitted(fitted)),
     }
 
 

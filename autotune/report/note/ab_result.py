@@ -14,13 +14,21 @@ from autotune.report.units import literal, size, step_time
 
 
 class Interval(Struct, frozen=True):
-    """A speedup with its ends, and what it is of."""
+    """A speedup with its ends, and what it is of; of a bound only the upper end is told."""
 
     name: str
     speedup: float
     low: float
     high: float
     kind: str
+    is_bound: bool = False
+
+    @property
+    def text(self) -> str:
+        """ "1.69x (1.63 to 1.76)", or "at most 2.87x" of a bound."""
+        if self.is_bound:
+            return f"at most {self.high:.2f}x"
+        return f"{self.speedup:.2f}x ({self.low:.2f} to {self.high:.2f})"
 
 
 def before_and_after(verified: Verified) -> Figure:
@@ -34,7 +42,8 @@ def before_and_after(verified: Verified) -> Figure:
     intervals = [Interval("measured", found.speedup, found.low, found.high, "measured")]
     gain = verified.predicted
     if gain is not None:
-        intervals.append(Interval("predicted", gain.speedup, gain.low, gain.high, "predicted"))
+        is_bound = gain.basis == "bound"
+        intervals.append(Interval("predicted", gain.speedup, gain.low, gain.high, "predicted", is_bound))
     return Figure(interval_picture(intervals, "The speedup and its interval"), _table(rows))
 
 
@@ -48,7 +57,7 @@ def _speedup(verified: Verified) -> str:
 
 
 def interval_picture(intervals: Sequence[Interval], title: str) -> Picture:
-    """A line from end to end and a dot for each, with today's speed at 1x as a line down."""
+    """A line from end to end and a dot for each, with today's speed at 1x as a mark across."""
     ends = [1.0, *(end for one in intervals for end in (one.low, one.high))]
     least, most = min(ends), max(ends)
     span = (most - least) or 1.0
@@ -56,16 +65,17 @@ def interval_picture(intervals: Sequence[Interval], title: str) -> Picture:
     def at(value: float) -> float:
         return 4 + 92 * (value - least) / span
 
-    shapes: list[Shape] = [Segment(at(1.0), 0, at(1.0), 40 * len(intervals), "limit")]
+    shapes: list[Shape] = []
     for index, one in enumerate(intervals):
         top = index * 40
         shapes += [
-            Label(0, top + 14, f"{one.name}: {one.speedup:.2f}x ({one.low:.2f} to {one.high:.2f})"),
+            Segment(at(1.0), top + 18, at(1.0), top + 38, "limit"),  # in pieces: none goes through a word
+            Label(0, top + 14, f"{one.name}: {one.text}"),
             Segment(at(one.low), top + 28, at(one.high), top + 28, one.kind),
             Dot(at(one.speedup), top + 28, one.kind, f"{one.name} {one.speedup:.2f}x"),
         ]
     shapes.append(Label(at(1.0), 40 * len(intervals) + 14, "1x, as it is", _anchor(at(1.0))))
-    told = "; ".join(f"{one.name} {one.speedup:.2f}, from {one.low:.2f} to {one.high:.2f}" for one in intervals)
+    told = "; ".join(f"{one.name} {one.text}" for one in intervals)
     return Picture(title, f"Speedups: {told}.", 40 * len(intervals) + 22, tuple(shapes))
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from autotune.invocation import typed
 from autotune.model.tuned import Outcome, SearchTrial, SkippedSetting, Tuned
 from autotune.report import next_commands
 from autotune.report.gains import format_gain
@@ -38,7 +39,12 @@ def note(tuned: Tuned) -> Note:
     noun = "trial" if len(tuned.trials) == 1 else "trials"
     return Note(
         title="Training speed: a search of settings",
-        about=parts.about(tuned.day, ("Searched", f"{len(tuned.trials)} {noun} in {duration(tuned.spent_s)}")),
+        about=parts.about(
+            tuned.day,
+            ("Command", Code(typed(tuned.command)) if tuned.command else ""),
+            ("Environment", tuned.environment),
+            ("Searched", f"{len(tuned.trials)} {noun} in {duration(tuned.spent_s)}"),
+        ),
         blocks=tuple(_blocks(tuned)),
     )
 

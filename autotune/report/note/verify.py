@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from autotune.invocation import typed
 from autotune.model.verified import Verdict, Verified
 from autotune.report import next_commands
 from autotune.report.note import ab_result, parts
-from autotune.report.note.blocks import Block, Bullets, Folded, Item, Note, Paragraph, Section
+from autotune.report.note.blocks import Block, Bullets, Code, Folded, Item, Note, Paragraph, Section
 from autotune.report.text import ab_result as ab_text
 from autotune.report.text import verify as text
 from autotune.report.units import step_time
@@ -17,7 +18,13 @@ def note(verified: Verified) -> Note:
     """All of it."""
     return Note(
         title="Training speed: before and after, measured",
-        about=parts.about(verified.day, ("Compared", verified.against), ("Instead", verified.beside)),
+        about=parts.about(
+            verified.day,
+            ("Command", Code(typed(verified.command)) if verified.command else ""),
+            ("Environment", verified.environment),
+            ("Compared", verified.against),
+            ("Instead", verified.beside),
+        ),
         blocks=tuple(_blocks(verified)),
     )
 

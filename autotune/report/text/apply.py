@@ -19,8 +19,11 @@ def render(plan: ApplyPlan, colour: bool, width: int) -> str:
     """The changes, then the unified diff of all files; lines of files are never cut."""
     lines = [plain(line) for line in _changes(plan)]
     for line in unified(plan.files, plan.root):
-        text = plain(line.rstrip("\n"))
-        lines.append(click.style(text, fg=_COLOURS.get(line[0])) if colour else text)
+        body = line.removesuffix("\n")
+        # What stands before a line feed moves nothing on a terminal, and `git apply` compares it with the file.
+        end = "\r" if body.endswith("\r") else ""
+        text = plain(body.removesuffix("\r"))
+        lines.append((click.style(text, fg=_COLOURS.get(line[0])) if colour else text) + end)
     return "".join(f"{line}\n" for line in lines)
 
 

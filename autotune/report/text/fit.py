@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from autotune.model.fitted import CardAnswer, CardFit, Fitted, FitVerdict, MemoryNeed
 from autotune.model.outlook import ValueRange
-from autotune.report.text.layout import MIN_WIDTH, StyledLine, cells, pad, paragraph, to_text, wrap
+from autotune.report import next_commands
+from autotune.report.text.layout import MIN_WIDTH, StyledLine, cells, pad, paragraph, to_text, wrap, wrap_command
 from autotune.report.units import duration, money, size, step_time
 
 HEAD = ("card", "batch", "needs", "of", "", "step", "run", "price")
@@ -25,6 +26,8 @@ def render(fitted: Fitted, colour: bool, width: int) -> str:
     lines += paragraph("Basis", basis(fitted), width)
     for note in fitted.notes:
         lines += paragraph("Note", note, width)
+    for one in next_commands.of_fitted(fitted):
+        lines += wrap_command("Next", one.command, one.why, 0, width)
     return to_text(lines, colour, width)
 
 

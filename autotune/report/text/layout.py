@@ -107,7 +107,7 @@ def pad(text: str, width: int) -> str:
 
 
 def wrap_command(label: str, command: str, why: str, column: int, width: int) -> list[StyledLine]:
-    """A command that can be to_copy in one piece, with its reason beside it where both fit."""
+    """A command that can be copied in one piece, with its reason beside it where both fit."""
     line = f"{label:<5} {pad(command, max(column, cells(command) + 3))}"
     return (
         [StyledLine(f"{line}{why}")]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from autotune.model.evidence import RUN
 from autotune.model.report import Report, Step
 from autotune.report.bound import COMPUTE, bound
-from autotune.report.gains import speedup
+from autotune.report.gains import decisions, ready_to_apply, speedup
 from autotune.report.labels import path, words
 from autotune.report.text import data_wait_reason
 from autotune.report.text.hot_lines import line_place
@@ -136,7 +136,8 @@ def _frame(report: Report, step: Step) -> str:
 
 
 def _first(report: Report) -> str:
-    """What saves most, whoever decides on it: the first finding's recommendation."""
+    """What saves most, whoever decides on it: the first finding's recommendation. Where the list of actions begins with
+    another one, which needs no decision, it is named by its number there."""
     if not report.recommendations:
         return ""
     findings = report.evaluation.findings or (report.recommendations[0].first,)
@@ -145,5 +146,7 @@ def _first(report: Report) -> str:
         return ""
     first = next((each for each in report.recommendations if found in each.findings), report.recommendations[0])
     gain = first.gain
-    text = f"First: {words(first.first.rule)} ({first.first.rule.id})"
+    listed = next(iter((*ready_to_apply(report), *decisions(report))), first)
+    lead = "First:" if first is listed or gain is None else f"Largest gain: {first.number},"
+    text = f"{lead} {words(first.first.rule)} ({first.first.rule.id})"
     return f"{text}, {speedup(gain, report.step)}." if gain else f"{text}."

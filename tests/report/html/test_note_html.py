@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
-from note_cases import HOSTILE, NOTES, hostile_reports
+from note_cases import HOSTILE, NOTES, hostile_reports, hostile_results
 from report_builders import finding, recommendation, report, rule, run, step
 
 from autotune.model.report import Report
@@ -148,6 +148,18 @@ def test_no_text_becomes_markup(made: Report) -> None:
     assert {tag for tag, _ in tree.tags} <= TAGS
     assert {attribute for _, given in tree.tags for attribute in given} <= ATTRIBUTES
     assert "\x1b" not in text and "\u202e" not in text
+
+
+@pytest.mark.parametrize("name", HOSTILE)
+def test_nor_does_one_of_what_verify_tune_and_fit_found(name: str) -> None:
+    for verb, result in hostile_results(name):
+        text = render(verb, result, "html")
+        tree = Tree(text)
+        assert tree.open == []
+        assert {tag for tag, _ in tree.tags} <= TAGS
+        assert {attribute for _, given in tree.tags for attribute in given} <= ATTRIBUTES
+        assert "\x1b" not in text and "\u202e" not in text
+        assert " ".join(clean(name).split()) in " ".join("".join(tree.texts).split())
 
 
 @pytest.mark.parametrize("name", HOSTILE)

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from markdown_it import MarkdownIt
 from markdown_it.token import Token
-from note_cases import NOTES, hostile_reports
+from note_cases import HOSTILE, NOTES, hostile_reports, hostile_results
 
 from autotune.model.report import Report
 from autotune.report import render
@@ -42,7 +42,16 @@ def test_every_row_has_the_cells_of_its_head(name: str) -> None:
 @settings(max_examples=60, deadline=None)
 @given(hostile_reports())
 def test_no_text_becomes_markup(made: Report) -> None:
-    text = render("diagnose", made, "markdown")
+    nothing_is_markup(render("diagnose", made, "markdown"), num_diffs=bool(made.diff))
+
+
+@pytest.mark.parametrize("name", HOSTILE)
+def test_nor_does_one_of_what_verify_tune_and_fit_found(name: str) -> None:
+    for verb, result in hostile_results(name):
+        nothing_is_markup(render(verb, result, "markdown"), num_diffs=0)
+
+
+def nothing_is_markup(text: str, num_diffs: int) -> None:
     tokens = spread(text)
     html = [token.content.strip() for token in tokens if token.type in ("html_block", "html_inline")]
     assert [each for each in html if not OURS.fullmatch(each)] == []
@@ -52,7 +61,7 @@ def test_no_text_becomes_markup(made: Report) -> None:
     )
     assert kinds.isdisjoint({"blockquote_open", "hr", "lheading_open"})
     fences = [token for token in tokens if token.type == "fence"]
-    assert len(fences) == bool(made.diff)
+    assert len(fences) == num_diffs
     assert all(token.info == "diff" for token in fences)
     assert [token.tag for token in tokens if token.type == "heading_open"].count("h1") == 1
     # GitHub makes links of bare addresses, which this parser leaves alone.

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 from msgspec.structs import replace
-from report_builders import evidence, finding, gain, passed, recommendation, report, rule, run, skipped, step
+from report_builders import change, evidence, finding, gain, passed, recommendation, report, rule, run, skipped, step
 
 from autotune.model.report import Frame, HotFunction, HotLine, LineTable, Rank, RepeatedCall, Report, Step
 from autotune.report.text import verdict
@@ -98,6 +98,14 @@ def test_the_first_recommendation_and_its_basis() -> None:
     found = finding(rule("CP004", "loop-optimizer"), "m", gain=gain(1.5, 1.4, 1.6))
     made = report(recommendation(1, found), run=run(), step=step(forward=1.0))
     assert said(made).endswith("First: loop optimizer (CP004), 1.50x (1.40-1.60) measured.")
+
+
+def test_the_largest_gain_has_its_number_where_the_list_begins_with_another() -> None:
+    free = finding(rule("DL001", "no-workers"), "m", change("loader.num_workers", 0, 2), gain=gain(1.2, 1.1, 1.3))
+    large = finding(rule("DL006", "repeated-work"), "m", gain=gain(3.0, 2.9, 3.1))
+    made = report(recommendation(1, free), recommendation(2, large), run=run(), step=step(forward=1.0))
+    made = replace(made, evaluation=replace(made.evaluation, findings=(large, free)))
+    assert said(made).endswith("Largest gain: 2, repeated work (DL006), 3.00x (2.90-3.10) measured.")
 
 
 def test_a_first_recommendation_without_gain_claims_none() -> None:
