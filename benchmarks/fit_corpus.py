@@ -23,7 +23,7 @@ GIB = 2**30
 
 
 def answer(folder: Path, name: str, limit_s: float) -> measuring.Json:
-    """What `fit` said of one case, prepared in a fresh folder: its document or None, wall seconds, exit code and why."""
+    """What `fit` said of one case, prepared in a fresh folder: its document or None, seconds, exit code and why."""
     with tempfile.TemporaryDirectory(prefix=f"fit-{name}-") as fresh:
         try:
             case = corpus.prepared(folder, name, Path(fresh) / "run")

@@ -2,9 +2,9 @@
 
     python benchmarks/fit_published.py [--only litgpt]
 
-A published "allocated" is compared with the peak of what is live (the parts of the need), one that is "reserved" or of the "driver" with the
-middle of the interval. The verdict is for the card that it was measured on: a step that ran there may not be said not
-to fit, and one that ran out of memory may not be said to fit.
+A published "allocated" is compared with the peak of what is live (the parts of the need), one that is "reserved" or of
+the "driver" with the middle of the interval. The verdict is for the card that it was measured on: a step that ran there
+may not be said not to fit, and one that ran out of memory may not be said to fit.
 """
 
 from __future__ import annotations

@@ -256,7 +256,7 @@ def notes(recording: Recording, record: FitRecord, options: FitOptions, root: Pa
     if options.sharding in ZERO:
         yield "the fp32 weights and the fp32 optimizer state that DeepSpeed keeps of a 16-bit model are not counted"
     if record.compiles:
-        yield "torch.compile is left out: the lower end allows for copies of activations that compiled code does not make"
+        yield "torch.compile is left out: the lower end allows for what compiled code need not keep"
     if not record.has_optimizer:
         yield "the script makes no optimizer: each backward counts as a step, and no optimizer state is in the need"
     yield from _notes_of_values(record, root)

@@ -42,8 +42,9 @@ FRAGMENTATION = 0.05
 def of_step(step: FitStep, record: FitRecord, card: Device, shards: Shards | None) -> MemoryNeed:
     """What `step` needs on `card`, of which `shards` says how many share it.
 
-    The lower end is the peak of what is live at once, less LESS and what compiling may save, with the least context. The upper end is what torch's allocator
-    takes from the driver for it, with workspaces, operators' own memory and the largest context.
+    The lower end is the peak of what is live at once, less LESS and what compiling may save, with the least context.
+    The upper end is what torch's allocator takes from the driver for it, with workspaces, operators' own memory and the
+    largest context.
     """
     phases = phase_peaks(step, record, shards)
     found = max(phases.values(), key=lambda one: one.num_bytes)

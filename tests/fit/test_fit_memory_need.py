@@ -5,8 +5,8 @@ from fit_builders import GIB, record, step
 
 from autotune.catalogue.devices import asked
 from autotune.fit.memory_need import (
-    CONTEXT,
     COMPILED_AWAY,
+    CONTEXT,
     FRAGMENTATION,
     LESS,
     NCCL,

@@ -150,7 +150,7 @@ def _devices_mode() -> Any:
 
 
 def _install_threads(patches: Patches) -> None:
-    """A function mode is that of one thread: threads that the script starts, such as those that load weights, get one."""
+    """A function mode is that of one thread: those that the script starts, to load weights for example, get one."""
     start = threading.Thread.start
 
     @functools.wraps(start)
@@ -273,12 +273,12 @@ def _install_optimizers(patches: Patches) -> None:
 def _install_rest(patches: Patches, told: Told) -> None:
     import torch
 
-    def compile(model: Any = None, **options: Any) -> Function | Any:
+    def not_compiled(model: Any = None, **options: Any) -> Function | Any:
         """torch.compile: what it is given, as a decorator too."""
         told.compiles = True
         return model if model is not None else lambda function: function
 
-    patches.set(torch, "compile", compile)
+    patches.set(torch, "compile", not_compiled)
     patches.set(torch, "Generator", _generator_of_host(torch.Generator))
     move = torch.nn.Module.to
 

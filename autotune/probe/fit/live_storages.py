@@ -12,7 +12,8 @@ from .. import call_sites
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any, Collection
+    from collections.abc import Collection
+    from typing import Any
 
     from ..recorder import Recorder
     from ..shapes import Row

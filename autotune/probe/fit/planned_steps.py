@@ -127,11 +127,16 @@ class PlannedSteps:
         for tensor in (*self._parameters.take_module(module), *given):
             self._parameters.take(tensor)
             storages.parameters.add(storages.note(tensor))
-        module.register_forward_pre_hook(self._note_inputs, with_kwargs=True)
+        if next(module.parameters(), None) is not None:  # not of a loss, whose inputs are no batch
+            module.register_forward_pre_hook(self._note_inputs, with_kwargs=True)
 
     def _note_inputs(self, module: Any, args: Any, kwargs: Any) -> None:
+        import torch
+
         from ..hooks.batches import leaves
 
+        if not (module.training and torch.is_grad_enabled()):  # an evaluation between two steps
+            return
         shapes = [tuple(tensor.shape) for _, tensor in leaves([*args, kwargs]) if tensor.dim()]
         if shapes:
             self._seen.append((shapes[0][0], max((shape[1] for shape in shapes if len(shape) == 2), default=0)))

@@ -44,7 +44,7 @@ class Transformer(nn.Module):
 
 
 class Adam(torch.optim.Adam):
-    """The update of torch until July 2023, with a second temporary result as large as the parameters (optim/adam.py: denom)."""
+    """Torch's update until July 2023: with a second temporary result of the parameters' size (optim/adam.py: denom)."""
 
     @torch.no_grad()
     def step(self) -> None:

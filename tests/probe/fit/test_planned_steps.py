@@ -210,3 +210,28 @@ def test_a_save_in_a_step_writes_nothing(planned, tmp_path):
 def test_compiling_is_told(planned):
     session = planned()
     assert torch.compile(nn.Linear(2, 2)) and session.plan.row()["compiles"]
+
+
+def test_the_inputs_of_a_loss_are_no_micro_batch(planned):
+    session = planned()
+    model, loss = nn.Linear(64, 8), nn.CrossEntropyLoss()
+    optimizer = torch.optim.SGD(model.parameters(), 0.1)
+    with pytest.raises(Ended):
+        for (batch,) in DataLoader(TensorDataset(torch.rand(400, 3, 64)), batch_size=4):
+            loss(model(batch).flatten(0, 1), torch.zeros(3 * len(batch), dtype=torch.int64)).backward()
+            optimizer.step()
+    assert sizes(session)[0] == (4, None, 1)
+
+
+def test_an_evaluation_between_steps_is_of_no_step(planned):
+    session = planned(8)
+    model = nn.Linear(64, 8)
+    optimizer = torch.optim.SGD(model.parameters(), 0.1)
+    with pytest.raises(Ended):
+        for (batch,) in DataLoader(TensorDataset(torch.rand(400, 64)), batch_size=4):
+            model(batch).sum().backward()
+            optimizer.step()
+            with torch.no_grad():
+                model.eval()(torch.rand(3, 64))
+            model.train()
+    assert sizes(session) == [(4, 64, 1), (8, 64, 1)]
