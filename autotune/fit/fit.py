@@ -260,6 +260,10 @@ def notes(recording: Recording, record: FitRecord, options: FitOptions, root: Pa
     yield from _notes_of_cards(record, options.cards)
     if options.sharding in ZERO:
         yield "the fp32 weights and the fp32 optimizer state that DeepSpeed keeps of a 16-bit model are not counted"
+    if record.compiles:
+        yield "torch.compile is left out: the lower end allows for what compiled code need not keep"
+    if not record.has_optimizer:
+        yield "the script makes no optimizer: each backward counts as a step, and no optimizer state is in the need"
     yield from _notes_of_values(record, root)
     yield from _notes_of_sizes(recording, record, options, root)
 
@@ -296,6 +300,9 @@ def _notes_of_values(record: FitRecord, root: Path) -> Iterator[str]:
 def _notes_of_sizes(recording: Recording, record: FitRecord, options: FitOptions, root: Path) -> Iterator[str]:
     """Which sizes were not reached and why, and whose length the answer is of."""
     ended = f": {_broken(recording, record, root)[0]}" if recording.error is not None or record.breaks else ""
+    if recording.outcome == "no_step" and not ended:
+        ended = ": the script ended by itself"
+        yield "the script ended by itself, before every size was tried"
     seen = {step.samples for step in record.steps}
     if missing := [size for size in options.batches if size not in seen]:
         why = ended or ": the batch does not come from a DataLoader that can be asked"

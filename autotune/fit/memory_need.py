@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from autotune.catalogue.devices import Device
-from autotune.fit.sharding import Shards, buffers, phase_peaks, rest_of
+from autotune.fit.sharding import UPDATE, Shards, buffers, phase_peaks, rest_of
 from autotune.model.fitted import MemoryNeed
 from autotune.model.recording import FitRecord, FitStep
 
@@ -22,9 +22,18 @@ WORKSPACE, WORKSPACE_HOPPER = 2 * (8 * MIB + 128 * 1024), 2 * 32 * MIB
 """cuBLAS, of the training thread and of that of backward: torch's default of CUBLAS_WORKSPACE_CONFIG by architecture
 (aten/src/ATen/cuda/CUDABlas.cpp)."""
 
-OWN_MEMORY = 0.15
+OWN_MEMORY = 0.30
 """Operators and libraries take memory that no fake step sees (cuDNN's workspaces, sorts, copies of other releases): so
-much of what lives beside weights, gradients and optimizer, at most (docs/fit.md: published peaks)."""
+much of what lives beside weights, gradients and optimizer, at most. It holds the published peaks that were not kept
+aside (docs/fit.md): bert-large in fp16 needs 0.28."""
+
+COMPILED_AWAY = 0.40
+"""A compiled script makes fewer copies than the eager one that is planned: so much less of the same, at most. The
+published peaks of a compiled step with its optimizer in backward need 0.35."""
+
+LESS = 0.03
+"""Of the peak, the lower end leaves out so much: other releases keep less alive, and what several cards gather is not
+seen. The published peaks that were not kept aside need 0.023."""
 
 FRAGMENTATION = 0.05
 """Of the peak, the allocator holds back as much at least in the upper end: real steps differ from one another."""
@@ -33,11 +42,15 @@ FRAGMENTATION = 0.05
 def of_step(step: FitStep, record: FitRecord, card: Device, shards: Shards | None) -> MemoryNeed:
     """What `step` needs on `card`, of which `shards` says how many share it.
 
-    The lower end is the peak of what is live at once, with the least context. The upper end is what torch's allocator
-    takes from the driver for it, with workspaces, operators' own memory and the largest context.
+    The lower end is the peak of what is live at once, less LESS and what compiling may save, with the least context.
+    The upper end is what torch's allocator takes from the driver for it, with workspaces, operators' own memory and the
+    largest context.
     """
-    found = max(phase_peaks(step, record, shards).values(), key=lambda one: one.num_bytes)
-    low = found.num_bytes + CONTEXT[0] + (NCCL[0] if shards is not None else 0)
+    phases = phase_peaks(step, record, shards)
+    found = max(phases.values(), key=lambda one: one.num_bytes)
+    saved = COMPILED_AWAY if record.compiles else 0.0
+    least = max(one.num_bytes - saved * rest_of(step.peaks[phase]) * (phase != UPDATE) for phase, one in phases.items())
+    low = (1 - LESS) * least + CONTEXT[0] + (NCCL[0] if shards is not None else 0)
     high = max(_upper_ends(step, record, card, shards).values())
     return MemoryNeed(step.samples, step.length, int(low), int(high), found.parts)
 

@@ -330,6 +330,12 @@ class FitRecord(Struct, frozen=True, forbid_unknown_fields=True):
     began: bool
     """Whether the first fake step began."""
 
+    compiles: bool
+    """Whether the script called torch.compile, which was left out."""
+
+    has_optimizer: bool
+    """Whether it made an optimizer; without one each backward is a step."""
+
     largest_layer_bytes: int | None
     """Parameters of the largest of the repeated layers, of lists of modules of one class; None without any."""
 

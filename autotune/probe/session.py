@@ -172,6 +172,13 @@ class ProbeSession:
         else:
             self.window.on_optimizer_step()
 
+    def on_backward(self) -> None:
+        """A backward of the training thread ended."""
+        if isinstance(self.plan, PlannedSteps):
+            self.plan.on_backward()
+        else:
+            self.window.on_backward(bool(self.optimizers))
+
     def on_forward(self, module: Any, flag: int) -> None:
         """A root model is called; with bit 1 of `flag` with gradients, with bit 2 in training."""
         if isinstance(self.plan, PlannedSteps):

@@ -32,8 +32,19 @@ def step(
     return FitStep(samples, length, micro_batches, peaks, reserved, tuple(work), num_operators, 1.0)
 
 
-def record(*steps, layer=1, outside=1, num_trained=3 * GIB // 4, trained_bytes=3 * GIB):
+def record(*steps, layer=1, outside=1, num_trained=3 * GIB // 4, trained_bytes=3 * GIB, **told):
     """What was recorded; the largest layer and what is outside of layers have so many GiB, None is unknown. The
     parameters are fp32 unless there are more of them."""
     sizes = [None if size is None else int(size * GIB) for size in (layer, outside)]
-    return FitRecord(steps, (), (), True, *sizes, num_trained, trained_bytes)
+    told = {"compiles": False, "has_optimizer": True, **told}
+    return FitRecord(
+        steps,
+        (),
+        (),
+        True,
+        **told,
+        largest_layer_bytes=sizes[0],
+        outside_layers_bytes=sizes[1],
+        num_trained=num_trained,
+        trained_bytes=trained_bytes,
+    )

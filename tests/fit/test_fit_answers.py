@@ -16,7 +16,7 @@ from autotune.model.recording import FitBreak, MadeUpValue
 
 A100, T4, H100 = map(asked, ("a100-80", "t4", "h100-80"))
 ROOT = Path("/project")
-NO_ERROR = SimpleNamespace(error=None)
+NO_ERROR = SimpleNamespace(error=None, outcome="completed")
 
 
 def options(*cards, **given):
@@ -27,8 +27,8 @@ def test_the_largest_micro_batch_is_of_the_length_that_was_asked_for():
     own = [step(samples=1, rest=1, length=128), step(samples=2, rest=2, length=128)]
     longer = [step(samples=1, rest=10, length=512), step(samples=2, rest=20, length=512)]
     found = record(*own, *longer)
-    assert answer(A100, found, options(lengths=(512,))).largest == 5
-    assert answer(A100, found, options(lengths=(128, 512))).largest == 5
+    assert answer(A100, found, options(lengths=(512,))).largest == 4
+    assert answer(A100, found, options(lengths=(128, 512))).largest == 4
     assert answer(A100, found, options(lengths=(128,))).largest == answer(A100, found, options()).largest > 40
     assert answer(A100, record(*own), options(lengths=(512,))).largest is None
 
@@ -74,7 +74,7 @@ def test_a_size_that_was_not_reached_has_the_reason_of_the_script():
     (note,) = said(replace(record(step(length=None)), breaks=(broken,)), batches=(1, 9))
     assert note.startswith("micro-batches of 9 were not tried: train.py:7: aten::unique cannot run without data")
     error = {"type": "ZeroDivisionError", "traceback": ["/project/train.py:3 in main"]}
-    (note,) = said(record(step(length=None)), recording=SimpleNamespace(error=error), lengths=(9,))
+    (note,) = said(record(step(length=None)), recording=SimpleNamespace(error=error, outcome="raised"), lengths=(9,))
     assert note.startswith("sequences of 9 were not tried: train.py:3") and "ZeroDivisionError" in note
     (note,) = said(record(step(length=None)), batches=(9,))
     assert "DataLoader" in note
@@ -83,3 +83,19 @@ def test_a_size_that_was_not_reached_has_the_reason_of_the_script():
 @pytest.mark.parametrize(("kind", "is_said"), [(Sharding.ZERO_1, True), (Sharding.FSDP, False), (None, False)])
 def test_what_deepspeed_keeps_beside_a_16_bit_model_is_said(kind, is_said):
     assert any("DeepSpeed" in note for note in said(record(step()), sharding=kind)) is is_said
+
+
+def test_a_script_that_ends_by_itself_is_said_to():
+    ended = SimpleNamespace(error=None, outcome="no_step")
+    found = said(record(step(length=None)), recording=ended, batches=(1, 9))
+    assert found == [
+        "the script ended by itself, before every size was tried",
+        "micro-batches of 9 were not tried: the script ended by itself",
+    ]
+
+
+def test_what_the_plan_leaves_out_is_said():
+    (note,) = said(record(step(length=None), compiles=True))
+    assert note.startswith("torch.compile is left out")
+    (note,) = said(record(step(length=None), has_optimizer=False))
+    assert note.startswith("the script makes no optimizer")

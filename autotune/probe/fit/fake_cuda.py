@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import functools
 import re
+import threading
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -58,11 +59,16 @@ class _Properties:
         self.gcnArchName = ""
 
 
-def install(patches: Patches, name: str, memory: int, capability: tuple[int, int]) -> set[str]:
-    """Pretend one card of `name`, with `memory` bytes, from here on.
+class Told:
+    """What the script asks of the card: the types of its autocast, and whether it compiles anything."""
 
-    The result is a set that gets the types which autocast for CUDA is asked for.
-    """
+    def __init__(self) -> None:
+        self.autocast: set[str] = set()
+        self.compiles = False
+
+
+def install(patches: Patches, name: str, memory: int, capability: tuple[int, int]) -> Told:
+    """Pretend one card of `name`, with `memory` bytes, from here on. The result is filled as the script runs."""
     import torch
 
     cuda: Any = torch.cuda
@@ -97,14 +103,15 @@ def install(patches: Patches, name: str, memory: int, capability: tuple[int, int
             patches.set(cuda, key, functools.partial(_answer, value))
     for key in ("Stream", "Event", "device"):
         patches.set(cuda, key, _Stream)
-    asked: set[str] = set()
-    _install_autocast(patches, asked)
+    told = Told()
+    _install_autocast(patches, told.autocast)
     _install_optimizers(patches)
-    _install_rest(patches)
+    _install_rest(patches, told)
     mode = _devices_mode()
     mode.__enter__()
     patches.on_restore(lambda: mode.__exit__(None, None, None))
-    return asked
+    _install_threads(patches)
+    return told
 
 
 def _answer(value: Any, *args: Any, **kwargs: Any) -> Any:
@@ -126,6 +133,8 @@ def _devices_mode() -> Any:
                 return False
             if func is torch.Tensor.numpy:
                 return _values(func, args, kwargs or {})
+            if func is torch.Tensor.__format__:
+                return _formatted(func, args)
             if func is torch.Tensor.__deepcopy__:
                 return _copied(func, args)
             if func is torch.device:  # the script may ask which kind it is
@@ -138,6 +147,24 @@ def _devices_mode() -> Any:
             return func(*args, **kwargs)
 
     return Devices()
+
+
+def _install_threads(patches: Patches) -> None:
+    """A function mode is that of one thread: those that the script starts, to load weights for example, get one."""
+    start = threading.Thread.start
+
+    @functools.wraps(start)
+    def start_with_devices(self: Any) -> None:
+        run = self.run
+
+        def run_with_devices() -> None:
+            with _devices_mode():
+                run()
+
+        self.run = run_with_devices
+        start(self)
+
+    patches.set(threading.Thread, "start", start_with_devices)
 
 
 def _first_on_host(args: tuple[Any, ...]) -> tuple[Any, ...]:
@@ -169,6 +196,14 @@ def _values(func: Any, args: Any, kwargs: Any) -> Any:
     with _disable_current_modes():  # the fake mode would make these fake
         real = torch.ones(tuple(args[0].shape), dtype=args[0].dtype, device="cpu")
         return func(real)
+
+
+def _formatted(func: Any, args: Any) -> Any:
+    """A tensor of one value is written as its value, which a subclass of Tensor is not."""
+    from .fake_parameters import is_fake
+
+    tensor, form = args
+    return format(tensor.item(), form) if is_fake(tensor) and tensor.dim() == 0 else func(*args)
 
 
 def _copied(func: Any, args: Any) -> Any:
@@ -235,10 +270,15 @@ def _install_optimizers(patches: Patches) -> None:
         patches.set(scaler, "_maybe_opt_step", step)
 
 
-def _install_rest(patches: Patches) -> None:
+def _install_rest(patches: Patches, told: Told) -> None:
     import torch
 
-    patches.set(torch, "compile", _not_compiled)
+    def not_compiled(model: Any = None, **options: Any) -> Function | Any:
+        """torch.compile: what it is given, as a decorator too."""
+        told.compiles = True
+        return model if model is not None else lambda function: function
+
+    patches.set(torch, "compile", not_compiled)
     patches.set(torch, "Generator", _generator_of_host(torch.Generator))
     move = torch.nn.Module.to
 
@@ -272,8 +312,3 @@ def _generator_of_host(kind: Any) -> Any:
             return kind(_on_host(device, is_device=True))
 
     return Generator
-
-
-def _not_compiled(model: Any = None, **options: Any) -> Function | Any:
-    """torch.compile: what it is given, as a decorator too."""
-    return model if model is not None else lambda function: function

@@ -12,6 +12,7 @@ from .. import call_sites
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Collection
     from typing import Any
 
     from ..recorder import Recorder
@@ -56,6 +57,14 @@ class LiveStorages:
         self.changes.clear()
         self.phases.clear()
         self.work.clear()
+
+    def date_back(self, keys: Collection[int]) -> None:
+        """What was made in this step under `keys`, and is live, counts as live before it."""
+        late = {key: self.sizes[key] for key in keys if key in self.sizes and key not in self.live_at_start}
+        self.live_at_start.update(late)
+        kept = [index for index, (key, _) in enumerate(self.changes) if key not in late]
+        self.changes = [self.changes[index] for index in kept]
+        self.phases = [self.phases[index] for index in kept]
 
     def note(self, tensor: Any) -> int:
         """The key of the tensor's storage, which is live from now on until it goes."""

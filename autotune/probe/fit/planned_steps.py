@@ -27,6 +27,9 @@ STEPS_AS_IT_IS = 2
 MOST_STEPS_OF_VARIANT = 4
 """A library may have fetched a batch or two of the size before."""
 
+LEAST_BACKWARDS = 8
+"""A script that has made no optimizer after so many has none: from then on each backward is a step."""
+
 MOST_WORK_ROWS = 400
 
 
@@ -41,19 +44,21 @@ class PlannedSteps:
         self._batches: dict[int, tuple[Any, Row]] = {}
         self._seen: list[tuple[int, int]] = []
         self._steps = 0
+        self._backwards = 0
         self._began = 0
         self._variants: list[Row] = []
         self.rows: list[Row] = []
+        self._first: Row | None = None
         self.is_active = False
         self.current = ""
-        self._autocast: set[str] = set()
+        self._told: fake_cuda.Told | None = None
 
     def install(self) -> None:
         """Before the script makes anything: the card that it will see, and parameters that take no memory."""
         patches = self._session.patches
         card = self._asked["card"]
         major, minor = card["capability"]
-        self._autocast = fake_cuda.install(patches, card["name"], card["memory_bytes"], (major, minor))
+        self._told = fake_cuda.install(patches, card["name"], card["memory_bytes"], (major, minor))
         cuda_operators.install(patches)
         self._parameters.install(patches)
 
@@ -93,6 +98,8 @@ class PlannedSteps:
 
     @ending.ours
     def _begin(self, module: Any) -> None:
+        import torch
+
         from .live_storages import LiveStorages
 
         self._session.plan.is_active = True
@@ -103,6 +110,7 @@ class PlannedSteps:
             mode.__enter__()
             self._session.patches.on_restore(functools.partial(mode.__exit__, None, None, None))
         self._take(module)
+        self._session.patches.set(torch, "save", _saves_nothing)
         storages.start_step()
         self._variants = [{}]
 
@@ -119,11 +127,16 @@ class PlannedSteps:
         for tensor in (*self._parameters.take_module(module), *given):
             self._parameters.take(tensor)
             storages.parameters.add(storages.note(tensor))
-        module.register_forward_pre_hook(self._note_inputs, with_kwargs=True)
+        if next(module.parameters(), None) is not None:  # not of a loss, whose inputs are no batch
+            module.register_forward_pre_hook(self._note_inputs, with_kwargs=True)
 
     def _note_inputs(self, module: Any, args: Any, kwargs: Any) -> None:
+        import torch
+
         from ..hooks.batches import leaves
 
+        if not (module.training and torch.is_grad_enabled()):  # an evaluation between two steps
+            return
         shapes = [tuple(tensor.shape) for _, tensor in leaves([*args, kwargs]) if tensor.dim()]
         if shapes:
             self._seen.append((shapes[0][0], max((shape[1] for shape in shapes if len(shape) == 2), default=0)))
@@ -139,6 +152,10 @@ class PlannedSteps:
         seen, self._seen = self._seen, []
         is_wanted = not variant.get("samples") or {size for size, _ in seen} == {variant["samples"]}
         is_done = self._steps >= needed and is_wanted
+        if not is_done and not variant and self._first is None:
+            kinds = self._kinds(storages)
+            storages.date_back([key for key, kind in kinds.items() if kind == "optimizer"])
+            self._first = self._row(storages, seen)
         if is_done or self._steps >= MOST_STEPS_OF_VARIANT:
             if is_done:
                 self.rows.append(self._row(storages, seen))
@@ -149,6 +166,16 @@ class PlannedSteps:
             if not self._variants:
                 ending.leave(self._session)
         storages.start_step()
+
+    def on_backward(self) -> None:
+        """A backward ended: the end of a step of a script that updates its parameters by itself."""
+        if not self.is_active or self._session.optimizers:
+            return
+        self._backwards += 1
+        if self._backwards > LEAST_BACKWARDS:
+            self.on_step()
+        else:
+            self._seen.clear()
 
     def _choices(self, seen: list[tuple[int, int]]) -> list[Row]:
         """The sizes that were asked for; twice the script's own where none was, for what a sample takes."""
@@ -181,7 +208,9 @@ class PlannedSteps:
 
     def _kind(self, kind: str) -> str:
         """The type as on CUDA: autocast to fp16 works in bf16 here."""
-        return "float16" if kind == "bfloat16" and self._autocast == {"float16"} else kind
+        return (
+            "float16" if kind == "bfloat16" and self._told is not None and self._told.autocast == {"float16"} else kind
+        )
 
     def _kinds(self, storages: LiveStorages) -> dict[int, str]:
         """What the live storages are, by their keys."""
@@ -205,13 +234,15 @@ class PlannedSteps:
         storages = self._storages
         made_up = storages.made_up if storages is not None else {}
         return {
-            "steps": self.rows,
+            "steps": self.rows or [self._first] * (self._first is not None),
             "made_up": [
                 {"file": file, "operator": name, "line": line, "value": value}
                 for (file, name, line), value in made_up.items()
             ],
             "breaks": storages.breaks[-3:] if storages is not None else [],
             "began": storages is not None,
+            "compiles": self._told is not None and self._told.compiles,
+            "has_optimizer": bool(self._session.optimizers),
             **self._layers(),
         }
 
@@ -245,6 +276,10 @@ class PlannedSteps:
     def abandon(self) -> None:
         """The script ended by itself."""
         self.is_active = False
+
+
+def _saves_nothing(obj: Any, f: Any, *args: Any, **kwargs: Any) -> None:
+    """torch.save of a model without memory writes nothing."""
 
 
 def _repeated(module: Any) -> list[Any]:

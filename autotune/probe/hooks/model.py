@@ -200,7 +200,7 @@ def _timed_backward(session: ProbeSession, backward: Function, note: Function | 
             recorder.in_backward = False
             since = clock.now()
             recorder.note_backward()
-            session.window.on_backward(bool(session.optimizers))
+            session.on_backward()
             recorder.own_since(since)
 
     return timed

@@ -2,7 +2,7 @@
 
 Written from torchtune/modules (attention, position embeddings, RMSNorm, feed forward), the recipe and
 CEWithChunkedOutputLoss: bf16, AdamW (fused, or one for each parameter in backward), packed samples of equal length.
-Their compiled layers run in eager mode here.
+The rows with --chunked compile the layers and the loss; they run in eager mode here.
 """
 
 from __future__ import annotations
@@ -100,6 +100,10 @@ def loss_of(logits: torch.Tensor | list[torch.Tensor], labels: torch.Tensor) -> 
 
 torch.set_default_dtype(torch.bfloat16)
 model = Model().cuda()
+if args.chunked:
+    loss_of = torch.compile(loss_of)
+    for layer in model.layers:
+        layer.compile()
 if args.in_backward:
     optimizers = {each: torch.optim.AdamW([each], lr=2e-5, fused=True) for each in model.parameters()}
 

@@ -1,6 +1,8 @@
 from __future__ import annotations
 
 import copy
+from concurrent.futures import ThreadPoolExecutor
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -8,6 +10,7 @@ from torch import nn
 
 from autotune.probe.fit import fake_cuda
 from autotune.probe.fit.fake_parameters import FakeParameters, is_fake
+from autotune.probe.fit.live_storages import LiveStorages
 from autotune.probe.patches import Patches
 
 
@@ -109,9 +112,25 @@ def test_torch_is_as_it_was_afterwards():
 
 def test_the_types_that_autocast_was_asked_for_are_kept():
     patches = Patches()
-    asked = fake_cuda.install(patches, "T4", 2**30, (7, 5))
+    asked = fake_cuda.install(patches, "T4", 2**30, (7, 5)).autocast
     with torch.autocast("cuda", enabled=False), torch.autocast("cuda", torch.float32, False):
         assert asked == set()
     with torch.autocast("cuda"), torch.autocast("cuda", dtype=torch.bfloat16):
         assert asked == {"float16", "bfloat16"}
     patches.restore()
+
+
+def test_a_thread_of_the_script_sees_the_card_too(pretended):
+    with ThreadPoolExecutor(1) as pool:
+        assert pool.submit(lambda: torch.ones(2).to(device=0).device.type).result() == "cpu"
+
+
+def test_a_fake_value_is_written_as_a_number(pretended):
+    parameters = FakeParameters()
+    tensor = torch.tensor(3.0)
+    parameters.take(tensor)
+    recorder = SimpleNamespace(stack=[])
+    with parameters.mode, LiveStorages(recorder).mode():
+        assert f"{tensor:.2f} {tensor.long():3d}" == "1.00   1"
+        with pytest.raises(TypeError):
+            format(torch.zeros(2), ".2f")

@@ -108,6 +108,8 @@ def test_a_script_that_never_trains_has_not_begun(planned):
         "made_up": [],
         "breaks": [],
         "began": False,
+        "compiles": False,
+        "has_optimizer": False,
         "largest_layer_bytes": None,
         "outside_layers_bytes": None,
         "num_trained": 0,
@@ -167,3 +169,69 @@ def test_copies_of_weights_that_autocast_makes_are_told_apart(planned):
             optimizer.step()
     parts = session.plan.rows[0]["peaks"]["forward and backward"]["parts"]
     assert parts["casts"] == 2 * (64 * 50 + 50)  # of the linear layer; an embedding is not cast
+
+
+def test_one_step_counts_the_state_that_it_made(planned):
+    session = planned()
+    train(steps=1)
+    (row,) = session.plan.row()["steps"]
+    assert not session.plan.rows
+    parameters = 4 * (50 * 64 + 64 * 50 + 50)
+    parts = row["peaks"]["forward and backward"]["parts"]
+    assert parts["optimizer"] == pytest.approx(2 * parameters, rel=0.01)
+    assert row["peaks"]["forward and backward"]["bytes"] == sum(parts.values())
+
+
+def test_without_an_optimizer_each_backward_is_a_step(planned):
+    session = planned()
+    model = nn.Linear(64, 8)
+    with pytest.raises(Ended):
+        for batch in DataLoader(torch.rand(400, 64), batch_size=4):
+            model(batch).sum().backward()
+            for each in model.parameters():
+                each.data.add_(each.grad, alpha=-0.1)
+                each.grad = None
+    assert sizes(session)[0] == (4, 64, 1) and not session.plan.row()["has_optimizer"]
+    assert session.plan.rows[0]["peaks"]["forward and backward"]["parts"]["gradients"] == 0
+
+
+def test_a_save_in_a_step_writes_nothing(planned, tmp_path):
+    planned()
+    model = nn.Linear(64, 8)
+    optimizer = torch.optim.SGD(model.parameters(), 0.1)
+    with pytest.raises(Ended):
+        for batch in DataLoader(torch.rand(400, 64), batch_size=4):
+            model(batch).sum().backward()
+            optimizer.step()
+            torch.save(model.state_dict(), tmp_path / "model.pt")
+    assert not (tmp_path / "model.pt").exists()
+
+
+def test_compiling_is_told(planned):
+    session = planned()
+    assert torch.compile(nn.Linear(2, 2)) and session.plan.row()["compiles"]
+
+
+def test_the_inputs_of_a_loss_are_no_micro_batch(planned):
+    session = planned()
+    model, loss = nn.Linear(64, 8), nn.CrossEntropyLoss()
+    optimizer = torch.optim.SGD(model.parameters(), 0.1)
+    with pytest.raises(Ended):
+        for (batch,) in DataLoader(TensorDataset(torch.rand(400, 3, 64)), batch_size=4):
+            loss(model(batch).flatten(0, 1), torch.zeros(3 * len(batch), dtype=torch.int64)).backward()
+            optimizer.step()
+    assert sizes(session)[0] == (4, None, 1)
+
+
+def test_an_evaluation_between_steps_is_of_no_step(planned):
+    session = planned(8)
+    model = nn.Linear(64, 8)
+    optimizer = torch.optim.SGD(model.parameters(), 0.1)
+    with pytest.raises(Ended):
+        for (batch,) in DataLoader(TensorDataset(torch.rand(400, 64)), batch_size=4):
+            model(batch).sum().backward()
+            optimizer.step()
+            with torch.no_grad():
+                model.eval()(torch.rand(3, 64))
+            model.train()
+    assert sizes(session) == [(4, 64, 1), (8, 64, 1)]
