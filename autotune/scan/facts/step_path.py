@@ -8,8 +8,8 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 
 from autotune.model.evidence import RUN, Fact
 from autotune.pycode import values
-from autotune.pycode.functions import passed_arguments
-from autotune.pycode.index import Binding, Index
+from autotune.pycode.functions import called_function, passed_arguments
+from autotune.pycode.index import Binding, Function, Index
 from autotune.pycode.names import full_name
 from autotune.pycode.origins import origins
 from autotune.pycode.script_view import ScriptView
@@ -61,7 +61,7 @@ def facts(script: ScriptAnalysis) -> Iterator[Fact]:
         "code.num_gc_in_step": lambda call: full_name(view.index, call.func) == "gc.collect",
         "code.num_blocking_copies_in_step": batches.is_blocking_copy,
         "code.num_barriers_in_step": lambda call: _is_barrier(view, call),
-        "code.num_saves_in_step": lambda call: writes_checkpoint(view, call),
+        "code.num_saves_in_step": lambda call: _saves(view, call),
         "code.num_new_iterators_in_step": lambda call: _starts_iterator(view, call),
         "code.num_filled_gradients_in_step": lambda call: (
             last_name(call.func) == "zero_grad"
@@ -250,6 +250,31 @@ def _is_barrier(view: ScriptView, call: ast.Call) -> bool:
     return (
         full_name(view.index, call.func) == "torch.distributed.barrier" or last_name(call.func) == "wait_for_everyone"
     )
+
+
+def _saves(view: ScriptView, call: ast.Call) -> bool:
+    """Whether a call saves each time that it is made. What a method of the project's own is called does not say so: it
+    may save every N steps. What such a method certainly calls stands in the step path itself, where it is known."""
+    if not writes_checkpoint(view, call):
+        return False
+    own = called_function(view.index, call)
+    if own is not None:
+        return not _makes(view, own, writes_checkpoint) and _makes(view, own, _may_save)
+    func = call.func
+    indexes = [one.index for one in view.views.values()] or [view.index]
+    is_method = isinstance(func, ast.Attribute) and full_name(view.index, func) != "torch.save"
+    named = [one for index in indexes for one in index.functions if is_method and one.name == last_name(func)]
+    return all(_makes(view, one, _may_save) for one in named)
+
+
+def _makes(view: ScriptView, function: Function, is_wanted: Callable[[ScriptView, ast.Call], bool]) -> bool:
+    """Whether a function certainly makes such a call whenever it is called."""
+    return any(is_wanted(view, one) for one in step_path(view, [TrainingStep(function)], always=True))
+
+
+def _may_save(view: ScriptView, call: ast.Call) -> bool:
+    """Whether what is called is named like what saves: `torch.save`, `self.manager.save`, `save_file`."""
+    return "save" in last_name(call.func).lower()
 
 
 def _starts_iterator(view: ScriptView, call: ast.Call) -> bool:

@@ -125,6 +125,46 @@ def test_a_save_in_a_function_that_may_return_before(body: str, expected: int) -
     assert fact("num_saves_in_step", STEP + "keep(step)", f"def keep(step):\n    {code}\n") == expected
 
 
+SAVER = """
+class Trainer:
+    def train(self):
+        for step, (x, y) in enumerate(DataLoader(data)):
+            loss = criterion(model(x), y)
+            loss.backward()
+            optimizer.step()
+            self.save_checkpoint(step)
+
+    def save_checkpoint(self, step, is_last=False):
+        self.timer.pause()
+"""
+
+
+@pytest.mark.parametrize(
+    ("body", "expected"),
+    [
+        ("if not is_last and step % self.every != 0:\n    return\ntorch.save(model, 'last.pt')", 0),
+        ("if not self.is_due(step):\n    return\nself.manager.save(step)", 0),
+        ("if step % self.every == 0:\n    torch.save(model, 'last.pt')", 0),
+        ("torch.save(model, 'last.pt')", 1),
+        ("if rank != 0:\n    return\ntorch.save(model, 'last.pt')", 1),
+        ("self.manager.save(step)", 1),
+        ("log(step)", 0),
+    ],
+)
+def test_a_method_that_is_named_like_a_save(body: str, expected: int) -> None:
+    script = SAVER + "".join(f"        {line}\n" for line in body.splitlines())
+    assert facts(scan(LOADER + script))["code.num_saves_in_step"] == expected
+
+
+@pytest.mark.parametrize(
+    ("body", "expected"), [("if step % 10 == 0:\n    torch.save(step, path)", 0), ("torch.save(step, path)", 1)]
+)
+def test_a_method_of_an_object_that_is_not_followed(body: str, expected: int) -> None:
+    lines = "".join(f"        {line}\n" for line in body.splitlines())
+    keeper = f"class Keeper:\n    def save_checkpoint(self, step):\n{lines}"
+    assert fact("num_saves_in_step", STEP + "keeper.save_checkpoint(step)", keeper) == expected
+
+
 @pytest.mark.parametrize(
     ("body", "lacks", "divides"),
     [
