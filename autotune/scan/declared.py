@@ -30,6 +30,19 @@ CONDA_FILES = tuple(
 
 PLAIN = (PYTHON, "requirements*.txt", "pyproject.toml", "setup.py", *CONDA_FILES)
 
+SETUPS = frozenset({
+    *("docker", ".devcontainer", "conda", "install", "requirements"),
+    *("env", "envs", "environment", "environments"),
+})  # fmt: skip
+"""Folders beside the code that set an environment up, in lower case: what they say counts for a package of which no
+nearer file says anything."""
+
+IN_SETUPS, IN_REQUIREMENTS = ("*.yml", "*.yaml"), "*.txt"
+"""What of such a folder is read too: environments of conda, whatever their names, and in `requirements` plain lists."""
+
+CONDA_KEY = re.compile(rb"^dependencies:", re.MULTILINE)
+"""What makes a YAML file of another name an environment of conda."""
+
 PROSE = ("README*", "INSTALL*", "Dockerfile*", "*.dockerfile", "*.sh")
 """What tells a person, or a machine, to install releases: `pip install torch==1.11.0`. Counts where nothing else
 pins, and of a shell script only where it installs for the script that is asked about."""
@@ -66,7 +79,7 @@ class Releases(Struct, frozen=True):
     """What a file or folder says of packages, by name: the release that is pinned, and the range that is asked for.
 
     `bounded` are the requirements that bound a package from above, where they stand. `python` is () for any. `told` is
-    what instructions install.
+    what instructions install. `setups` are the folders in the folder that set an environment up.
     """
 
     pinned: Mapping[str, Version] = field(default_factory=dict)
@@ -74,6 +87,11 @@ class Releases(Struct, frozen=True):
     bounded: tuple[Pin, ...] = ()
     python: Version = ()
     told: tuple[Told, ...] = ()
+    setups: tuple[str, ...] = ()
+
+    def told_for(self, name: str) -> Iterator[Mapping[str, Version]]:
+        """What instructions install for a file of this name."""
+        return (one.releases for one in self.told if one.started is None or name in one.started)
 
 
 class Declared(Struct):
@@ -82,27 +100,45 @@ class Declared(Struct):
     root: Path
     notes: list[ScanNote] = field(default_factory=list)
     _known: dict[str, Releases] = field(default_factory=dict)
+    _known_setups: dict[str, Releases] = field(default_factory=dict)
 
     def versions(self, file: str) -> Mapping[str, Version]:
         """Pins of the nearest folder that has any, from that of `file` (a name below the root) up to the root.
 
         "python" is that of the nearest folder that names one. What nothing pins or asks for, the nearest
-        instructions for it do.
+        instructions for it do, and then the nearest folders that set an environment up.
         """
         found = next((known.pinned for known in self._upwards(file) if known.pinned), {})
         python = next((known.python for known in self._upwards(file) if known.python), ())
         # Of the same package the nearest folder's instructions hold.
         installed: dict[str, Version] = {}
+        beside: dict[str, Version] = {}
         name = posixpath.basename(file)
         for known in self._upwards(file):
-            told = (one.releases for one in known.told if one.started is None or name in one.started)
-            installed = {**agreement(told), **installed}
-        asked = self.ranges(file)
-        found = {**{name: release for name, release in installed.items() if name not in asked}, **found}
-        return {"python": python, **found} if python else found
+            installed = {**agreement(known.told_for(name)), **installed}
+            setups = self._setups(known)
+            told = agreement(releases for one in setups for releases in one.told_for(name))
+            beside = {**told, **agreement(one.pinned for one in setups), **beside}
+        asked, stated = self._asked(file), self._stated(file)
+        told = {package: release for package, release in installed.items() if package not in asked}
+        beside = {package: release for package, release in beside.items() if package not in stated}
+        return {**beside, **told, **({"python": python} if python else {}), **found}
 
     def ranges(self, file: str) -> Mapping[str, Range]:
-        """Ranges of the nearest folder that says anything of packages."""
+        """Ranges of the nearest folder that says anything of packages, and for others those of the nearest folders
+        that set an environment up."""
+        beside: dict[str, Range] = {}
+        for known in self._upwards(file):
+            beside = {**widest(row for one in self._setups(known) for row in one.ranges.items()), **beside}
+        stated = self._stated(file)
+        beside = {package: one for package, one in beside.items() if package not in stated}
+        return {**beside, **self._asked(file)}
+
+    def _stated(self, file: str) -> set[str]:
+        """The packages of which files of the folders themselves ask for a release."""
+        return {package for known in self._upwards(file) for package in (*known.pinned, *known.ranges)}
+
+    def _asked(self, file: str) -> Mapping[str, Range]:
         return next((known.ranges for known in self._upwards(file) if known.pinned or known.ranges), {})
 
     def pins(self, file: str) -> tuple[Pin, ...]:
@@ -117,13 +153,20 @@ class Declared(Struct):
                 self._known[folder] = self._of_folder(folder)
             yield self._known[folder]
 
-    def _of_folder(self, folder: str) -> Releases:
+    def _setups(self, known: Releases) -> list[Releases]:
+        """What the folders say that set an environment up in a folder."""
+        for folder in known.setups:
+            if folder not in self._known_setups:
+                self._known_setups[folder] = self._of_folder(folder, is_setup=True)
+        return [self._known_setups[folder] for folder in known.setups]
+
+    def _of_folder(self, folder: str, *, is_setup: bool = False) -> Releases:
         """What the files of a folder agree on; a lock file decides."""
         try:
             names = sorted(os.listdir(self.root / folder))  # noqa: PTH208
         except OSError:
             return Releases()
-        plain = [one for one in names if any(fnmatchcase(one, pattern) for pattern in PLAIN)]
+        plain = [one for one in names if _matches(one, _patterns(folder) if is_setup else PLAIN)]
         stated = [self._of_file(posixpath.join(folder, name)) for name in plain]
         found = agreement(one.pinned for one in stated)
         for name in (one for one in LOCKS if one in names):
@@ -131,7 +174,9 @@ class Declared(Struct):
         pins = tuple(pin for one in stated for pin in one.bounded)
         python = next((one.python for one in stated if one.python), ())
         told = tuple(self._told(posixpath.join(folder, name)) for name in names if _is_prose(name))
-        return Releases(found, widest(row for one in stated for row in one.ranges.items()), pins, python, told)
+        asked = widest(row for one in stated for row in one.ranges.items())
+        setups = tuple(posixpath.join(folder, one) for one in names if not is_setup and one.lower() in SETUPS)
+        return Releases(found, asked, pins, python, told, setups)
 
     def _told(self, name: str) -> Told:
         from autotune.scan.requirements import told  # as below
@@ -155,6 +200,8 @@ class Declared(Struct):
             return Releases()
         try:
             data = reading.read(real, most_bytes=LIMIT)
+            if base.endswith((".yml", ".yaml")) and base not in CONDA_FILES and not CONDA_KEY.search(data):
+                return Releases()
             named = python(data, base) if base in (PYTHON, "pyproject.toml") else None
             if base == PYTHON:
                 return Releases(python=named or ())
@@ -176,7 +223,17 @@ def agreement(every: Iterable[Mapping[str, Version]]) -> dict[str, Version]:
 
 
 def _is_prose(name: str) -> bool:
-    return any(fnmatchcase(name, pattern) for pattern in PROSE)
+    return _matches(name, PROSE)
+
+
+def _patterns(setup: str) -> tuple[str, ...]:
+    """The names of the files that are read of a folder which sets an environment up."""
+    is_list = posixpath.basename(setup).lower() == "requirements"
+    return (*PLAIN, *IN_SETUPS, *([IN_REQUIREMENTS] if is_list else []))
+
+
+def _matches(name: str, patterns: Iterable[str]) -> bool:
+    return any(fnmatchcase(name, pattern) for pattern in patterns)
 
 
 def _started(script: bytes, name: str) -> frozenset[str] | None:

@@ -43,6 +43,7 @@ def test_what_was_not_measured_is_said_modestly(rule: Rule) -> None:
 
 STAND = {
     "AT010": "it says what is switched off, whatever the device",
+    "AT012": "a run shows no probability of a call; what the function does with it is the same in each",
     "BA008": "a second start is not seen in a window",
     "CO006": "the run tells train.compile",
     "EN009": "it is about the installed release",

@@ -161,3 +161,41 @@ def test_a_pin_or_a_range_goes_before_instructions(tmp_path: Path) -> None:
 @given(st.text())
 def test_no_text_is_a_traceback(text: str) -> None:
     assert all(isinstance(one, Range) for one in ranges(text.splitlines()).values())
+
+
+CONDA = "name: x\ndependencies:\n  - python=3.8.16\n  - numpy=1.23.5=py38h14f4228_0\n  - pip:\n      - peft==0.10.0\n"
+
+
+@pytest.mark.parametrize(
+    ("files", "expected"),
+    [
+        ({"docker/environment.yml": CONDA}, (1, 23, 5)),
+        ({"envs/train-gpu.yaml": CONDA}, (1, 23, 5)),
+        ({"requirements/train.txt": "numpy==1.23.5\n"}, (1, 23, 5)),
+        ({"Docker/Dockerfile": "RUN pip install numpy==1.23.5\n"}, (1, 23, 5)),
+        ({"docker/environment.yml": CONDA, "requirements.txt": "torch==2.1.0\n"}, (1, 23, 5)),
+        ({"docker/environment.yml": CONDA, "requirements.txt": "numpy==1.26.4\n"}, (1, 26, 4)),
+        ({"docker/environment.yml": CONDA, "requirements.txt": "numpy>=1.20\n"}, None),
+        ({"docker/environment.yml": CONDA, "README.md": "pip install numpy==1.26.4\n"}, (1, 26, 4)),
+        ({"docker/environment.yml": CONDA, "src/requirements.txt": "numpy==1.26.4\n"}, (1, 26, 4)),
+        ({"docker/environment.yml": CONDA, "src/envs/environment.yml": CONDA.replace("1.23.5", "1.20.3")}, (1, 20, 3)),
+        ({"docker/environment.yml": CONDA, "env/environment.yml": CONDA.replace("1.23.5", "1.20.3")}, None),
+        ({"docker/compose.yml": "services:\n  - numpy=1.23.5\n"}, None),
+        ({"other/environment.yml": CONDA}, None),
+        ({"docker/notes.txt": "numpy==1.23.5\n"}, None),
+    ],
+)
+def test_folders_that_set_an_environment_up(tmp_path, files, expected) -> None:
+    for name, text in files.items():
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text(text)
+    (tmp_path / "src").mkdir(exist_ok=True)
+    assert Declared(tmp_path).versions("src/train.py").get("numpy") == expected
+
+
+def test_ranges_of_folders_that_set_an_environment_up(tmp_path) -> None:
+    (tmp_path / "requirements").mkdir()
+    (tmp_path / "requirements/base.txt").write_text("transformers>=4.30,<4.40\ntrl<0.9\n")
+    (tmp_path / "requirements.txt").write_text("trl<0.8\n")
+    found = Declared(tmp_path).ranges("train.py")
+    assert {name: one.high for name, one in found.items()} == {"transformers": (4, 40), "trl": (0, 8)}
