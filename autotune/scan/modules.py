@@ -12,7 +12,15 @@ from autotune.model.evidence import RUN, Fact
 from autotune.model.scanned import ConsumerCall, WrittenValue
 from autotune.pycode.script_view import ScriptView
 from autotune.pycode.work_budget import Work
-from autotune.scan import attention_dropout, local_rank, model_code, removed_names, run_words, truth_options
+from autotune.scan import (
+    attention_dropout,
+    default_rates,
+    local_rank,
+    model_code,
+    removed_names,
+    run_words,
+    truth_options,
+)
 from autotune.scan.configs import written_values
 from autotune.scan.library import ANYTHING, Library
 from autotune.scan.program import RunProgram
@@ -90,6 +98,7 @@ def _whole_facts(
     yield from library.worked(views[0].file, lambda work: tuple(removed_names.facts(views))) or ()
     yield from local_rank.facts(views)
     yield from truth_options.facts(views)
+    yield from library.worked(views[0].file, lambda work: tuple(default_rates.facts(views))) or ()
     yield from library.worked(views[0].file, lambda work: tuple(attention_dropout.facts(views))) or ()
 
 
