@@ -89,7 +89,9 @@ def _removed_arguments(call: ConsumerCall) -> Iterator[Removed]:
         if _is_meant(library, call):
             for name, row in library["arguments"].items():
                 given = call.arguments.get(name)
-                if given is not None and not given.is_default and not given.doubt.endswith(SOMETIMES):
+                # A call that names it passes it, if only what an option is by default.
+                is_given = given is not None and (name in call.keywords or not given.is_default)
+                if given is not None and is_given and not given.doubt.endswith(SOMETIMES):
                     since, instead = version(row["removed"]), row.get("instead", "")
                     place = call.keywords.get(name, given.location)  # the name is what a person edits
                     yield Removed(name, library["package"], since, instead, place)

@@ -386,11 +386,13 @@ def _launches(library: Library, name: str) -> tuple[Launch, ...]:
 
 
 def of_launch(library: Library, launch: Launch) -> BundleFiles | None:
-    """The bundle of a command; None when neither it nor what it names says anything about training, unless the script
-    that it starts is missing."""
+    """The bundle of a command; None when neither it nor what it names says anything about training. Of one that starts
+    a missing script, that is all there is to say: what it asks for trains nothing."""
     if (do_train := launch.flags.get("do_train")) and WORDS.get(str(do_train.value).lower()) is False:
         return None
     name = script_name(library, launch)
+    if name is None and (lacking := missing_scripts.fact(library, launch)) is not None:
+        return BundleFiles((launch.file,), (), (lacking,))
     paths = [launch.seen(each) for each in launch.config_files]
     found = [library.find(each, launch.file, (*DATA, "python"), is_wanted=True) for each in paths]
     named = list(dict.fromkeys(one for one in found if one is not None and one != name))
@@ -400,16 +402,15 @@ def of_launch(library: Library, launch: Launch) -> BundleFiles | None:
     configs += [] if configs else _of_program(library, launch, named, script)
     configs += hydra_calls(library, name, launch.flags) if name is not None else []
     calls = [*_flags(launch, script, configs), *configs, *(script.calls if script is not None else ())]
-    lacking = missing_scripts.fact(library, launch) if name is None else None
     if script is None and not calls:
-        return BundleFiles((launch.file,), (), (lacking,)) if lacking is not None else None
+        return None
     calls += _own_options(launch, script) if script is not None else ()
     calls = _with_named(library, calls)
     first = script.files if script is not None else ()
     files = (*first, *(call.location.file for call in calls), *_read_by(script, named), launch.file)
     files = tuple(dict.fromkeys(files))
     facts = script.facts if script is not None else ()
-    lacking = lacking or (missing_modules.fact(library, name, launch.file) if script is not None and name else None)
+    lacking = missing_modules.fact(library, name, launch.file) if script is not None and name else None
     facts = (*facts, *([lacking] if lacking is not None else []))
     return BundleFiles(files, tuple(calls), facts, (launch,), _top_imports(library, files[0]))
 

@@ -10,11 +10,11 @@ from pathlib import Path
 
 from autotune.invocation.shape import name
 from autotune.model.evidence import RUN, Fact, Location
-from autotune.scan.launch import CONTAINERS, Launch
+from autotune.scan.launch import CONTAINERS, Launch, dialect_of
 from autotune.scan.library import ANYTHING, Library
 
 TRAINS = re.compile(r"train|tune|sft|dpo|grpo|ppo|rlhf|distill", re.IGNORECASE)
-"""What the name of a script that trains has in it."""
+"""What the name of a script that trains has in it, where its flags do not say it."""
 
 LEAVES = rb"\bcd\s+(?!\.\.|\"?\$\(dirname|\"?\$\{?(?:SLURM_SUBMIT_DIR|PBS_O_WORKDIR))"
 """A command of a launch script that goes to a folder which may not be the project's."""
@@ -33,7 +33,9 @@ def fact(library: Library, launch: Launch) -> Fact | None:
     """Fact `job.lacks_script`, where no file of the project is called like the script."""
     script, file = launch.script or "", library.files.get(launch.file)
     is_known = script.endswith(".py") and re.fullmatch(r"[\w./-]+", script) and not script.startswith(("/", ".."))
-    if not is_known or file is None or file.syntax != "shell" or not TRAINS.search(posixpath.basename(script)):
+    if not is_known or file is None or file.syntax != "shell":
+        return None
+    if not TRAINS.search(posixpath.basename(script)) and dialect_of(launch) is None:
         return None
     is_elsewhere = any(word is None or name(word) in CONTAINERS for word in launch.before)
     if launch.folder or is_elsewhere or BRINGS_FILES.search(file.data):

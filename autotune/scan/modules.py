@@ -93,6 +93,7 @@ def _whole_facts(
         others = _of_no_names(library, run_words.setting_files(library.root))
         made = (one.place(call) for one in views for call in one.index.called.get("Trainer", ())[:1])
         yield from run_words.lightning_facts(files, others, next(made, view.place(step.node)))
+    yield from run_words.text_facts(files)
     if any(steps.values()):
         yield from library.worked(views[0].file, lambda work: tuple(model_code.facts(views))) or ()
     yield from library.worked(views[0].file, lambda work: tuple(removed_names.facts(views))) or ()

@@ -33,6 +33,18 @@ be of any size."""
 ELSEWHERE = re.compile(rb"torch\.fft|rfftn?\(|[rR]asteriz|tinycudann|nerfacc|[cC]omplexF")
 """Words of models whose time goes into other kernels."""
 
+TEXT = re.compile(
+    rb"\b\w+For(?:CausalLM|Seq2SeqLM|MaskedLM|SequenceClassification|TokenClassification|QuestionAnswering)\b"
+    rb"|\b(?:M?T5|M?Bart|Pegasus|LED)ForConditionalGeneration\b"
+)
+"""Classes of transformers that read and write text."""
+
+CONVOLVES = re.compile(
+    rb"[cC]onv(?:\d|[nN]e[xX]t|olution)|\b(?:LSTM|GRU|RNN)\b|\btimm\b|torchvision|diffusers|[vV]ision|[iI]mage|[pP]ixel"
+    rb"|[aA]udio|[sS]peech|[wW]av2|[wW]hisper|[hH]ubert|[mM]amba|[uU][nN]et(?![a-z])|[rR]es[nN]et|CLIP|ViT"
+)
+"""Words of layers that cuDNN computes, and of what models read or write that have them: pictures and sound."""
+
 SAVES = re.compile(rb"\btorch\.save\(")
 
 SAVE_LINE = re.compile(rb"^[^#\n]*?\b(?:torch\.save|joblib\.dump|pickle\.dump|save_pretrained)\(", re.MULTILINE)
@@ -106,6 +118,17 @@ def facts(files: Mapping[str, bytes], others: Iterable[bytes], step: Location) -
         yield Fact("code.never_restores_optimizer", RUN, True, _saves(files, step))
     if not any(_has(LOWER_PRECISION, one) for one in texts):
         yield Fact("code.names_no_lower_precision", RUN, True, (step,))
+
+
+def text_facts(files: Mapping[str, bytes]) -> Iterator[Fact]:
+    """Fact `code.trains_text_alone`, where the files of a run name a text model of transformers, and none of them
+    anything that convolves."""
+    found = ((name, one) for name, text in files.items() if (one := TEXT.search(text)) is not None)
+    first = next(found, None)
+    if first is not None and not any(_has(CONVOLVES, one) for one in files.values()):
+        name, one = first
+        place = Location(name, files[name].count(b"\n", 0, one.start()) + 1)
+        yield Fact("code.trains_text_alone", RUN, True, (place,))
 
 
 def lightning_facts(files: Mapping[str, bytes], others: Iterable[bytes], step: Location) -> Iterator[Fact]:

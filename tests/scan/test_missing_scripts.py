@@ -10,6 +10,12 @@ from autotune.scan import scan
 
 TRAIN = "import torch\nfor x in loader:\n    model(x.cuda()).backward()\n    optimizer.step()\n"
 
+PARSES = """
+from transformers import HfArgumentParser, Trainer, TrainingArguments
+args, = HfArgumentParser((TrainingArguments,)).parse_args_into_dataclasses()
+Trainer(model, args, train_dataset=rows).train()
+"""
+
 
 def lacking(root: Path, name: str, text: str) -> list[str]:
     (root / "src").mkdir()
@@ -29,6 +35,7 @@ def lacking(root: Path, name: str, text: str) -> list[str]:
         ("#SBATCH -N 1\nsrun torchrun --nproc_per_node 2 src/finetune.py\n", "src/finetune.py"),
         ("cd $SLURM_SUBMIT_DIR\naccelerate launch train_big.py\n", "train_big.py"),
         ('cd "$(dirname "$0")/.."\npython train_big.py\n', "train_big.py"),
+        ("python run_ctc.py --per_device_train_batch_size 2 --gradient_accumulation_steps=4 --fp16\n", "run_ctc.py"),
     ],
 )
 def test_a_script_that_the_project_does_not_hold(tmp_path: Path, text: str, script: str) -> None:
@@ -45,6 +52,8 @@ def test_a_script_that_the_project_does_not_hold(tmp_path: Path, text: str, scri
         "python ../other/train_big.py\n",
         "python other/train_big.py\n",
         "python evaluate_all.py\n",
+        "python run_ctc.py --beam 4\n",
+        "cd /data/other && python run_ctc.py --per_device_train_batch_size 2 --gradient_accumulation_steps=4\n",
         "cd /data/other && python train_big.py\n",
         "git clone https://example.org/other\npython train_big.py\n",
         "wget https://example.org/train_big.py\npython train_big.py\n",
@@ -53,6 +62,22 @@ def test_a_script_that_the_project_does_not_hold(tmp_path: Path, text: str, scri
 )
 def test_a_script_that_may_be_there(tmp_path: Path, text: str) -> None:
     assert lacking(tmp_path, "jobs/run.sh", text) == []
+
+
+def test_nothing_else_is_said_of_such_a_command(tmp_path: Path) -> None:
+    """A command whose script is there is judged by its flags, and its twin by the missing script alone."""
+    for name in ("there.sh", "lacking.sh"):
+        script = "train.py" if name == "there.sh" else "run_ctc.py"
+        text = f"python {script} --per_device_train_batch_size 2 --evaluation_strategy steps --save_steps 5\n"
+        (tmp_path / name).write_text(text)
+    (tmp_path / "train.py").write_text(PARSES)
+    found = {each.name: each for each in scan([tmp_path], root=tmp_path).bundles}
+    told = {fact.name for fact in found["train.py"].facts}
+    assert "arguments.removed" in told and "job.lacks_script" not in told
+    assert {fact.name for fact in found["lacking.sh"].facts if fact.name.startswith(("arguments", "job"))} == {
+        "job.lacks_script"
+    }
+    assert not found["lacking.sh"].settings
 
 
 def test_a_project_with_submodules_may_hold_it(tmp_path: Path) -> None:

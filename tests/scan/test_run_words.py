@@ -165,3 +165,24 @@ def test_a_precision_that_any_file_of_the_project_may_give_lightning(
     assert found.get("code.has_heavy_model") is expected
     lines = [place.line for one in bundle.facts if one.name == "code.names_no_lower_precision" for place in one.places]
     assert lines == ([8] if expected else [])  # the Trainer's arguments
+
+
+TEXT = "from transformers import {model}\ndef make():\n    return {model}.from_pretrained(name)\n"
+
+
+@pytest.mark.parametrize(
+    ("module", "expected"),
+    [
+        (TEXT.format(model="LlamaForCausalLM"), True),
+        (TEXT.format(model="T5ForConditionalGeneration"), True),
+        (TEXT.format(model="WhisperForConditionalGeneration"), None),
+        (TEXT.format(model="Wav2Vec2ForSequenceClassification"), None),
+        (TEXT.format(model="LlamaForCausalLM") + "encoder = torch.nn.Conv1d(2, 2, 3)\n", None),
+        (TEXT.format(model="LlamaForCausalLM") + "encoder = torch.nn.LSTM(2, 2)\n", None),
+        (TEXT.format(model="AutoModelForCausalLM") + "pixel_values = load(path)\n", None),
+        (RESNET, None),
+        ("def make():\n    return torch.nn.Linear(2, 2)\n", None),
+    ],
+)
+def test_a_run_that_trains_a_text_model_alone(tmp_path: Path, module: str, expected: bool | None) -> None:
+    assert stated(tmp_path, "from net import make", net=module).get("code.trains_text_alone") is expected

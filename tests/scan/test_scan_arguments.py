@@ -198,3 +198,20 @@ def test_a_removed_argument_stands_where_the_call_names_it() -> None:
     )
     places = [place.line for one in facts(scan(code, {"gpus": "2"}).calls, {}) for place in one.places]
     assert set(places) == {7}
+
+
+@pytest.mark.parametrize(
+    ("arguments", "is_said"),
+    [
+        ("args=TrainingArguments('o', evaluation_strategy=args.strategy)", True),
+        ("args=TrainingArguments('o', eval_strategy=args.strategy)", False),
+        ("args=TrainingArguments('o')", False),
+    ],
+)
+def test_a_call_passes_what_it_names_if_an_option_has_only_its_default(arguments: str, is_said: bool) -> None:
+    code = (
+        "import argparse\nfrom transformers import Trainer, TrainingArguments\nparser = argparse.ArgumentParser()\n"
+        "parser.add_argument('--strategy', default='epoch')\nargs = parser.parse_args()\n"
+        f"Trainer(\n    model,\n    {arguments},\n).train()\n"
+    )
+    assert ("evaluation_strategy" in (removed(*scan(code, {}).calls) or "")) is is_said

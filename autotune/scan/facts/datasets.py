@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterator
 
 from autotune.model.evidence import Fact
-from autotune.pycode.functions import called_class
+from autotune.pycode.functions import called_class, passed_arguments
 from autotune.pycode.names import full_name, package_and_name
 from autotune.pycode.origins import origins
 from autotune.pycode.script_view import ScriptView
@@ -20,8 +21,35 @@ MAX_WRAPPERS = 6
 
 CHEAP = frozenset(
     ("len", "int", "float", "min", "max", "range", "slice", "randrange", "randint", "random")
-) | frozenset(("tensor", "as_tensor", "from_numpy", "long", "clone", "astype", "copy", "stack", "item"))
+) | frozenset(
+    (
+        "items",
+        "values",
+        "keys",
+        "dict",
+        "tuple",
+        "zip",
+        "tensor",
+        "as_tensor",
+        "from_numpy",
+        "long",
+        "clone",
+        "astype",
+        "copy",
+        "stack",
+        "item",
+    )
+)
 """Calls that make an item out of what lies in memory: they index, cut and copy."""
+
+
+VIEWS = ("items", "values")
+"""Methods of a dict that give what is in it."""
+
+TENSORS = re.compile(
+    r"(?:(?:typing\.)?(?:[Dd]ict|Mapping|[Ll]ist|Sequence|[Tt]uple)\[(?:str, )?)?(?:torch\.)?Tensor(?:, \.\.\.)?\]?"
+)
+"""A type of tensors in memory: `torch.Tensor`, `Dict[str, torch.Tensor]`, `list[Tensor]`."""
 
 
 def facts(script: ScriptAnalysis) -> Iterator[Fact]:
@@ -83,8 +111,9 @@ def _items_in_memory(view: ScriptView, class_: ast.ClassDef) -> bool | None:
         called = [one for one in ast.walk(binding.node) if isinstance(one, ast.Call)]
         if any(last_name(one.func) not in CHEAP for one in called):
             return False
-        read = {attribute for one in ast.walk(binding.node) if (attribute := _indexed_attribute(one))}
-        held = {name for each in methods.get("__init__", ()) for name in _filled_attributes(each.node)}
+        indexed = {name for one in ast.walk(binding.node) if (name := _indexed_attribute(one))}
+        read = indexed or {name for one in ast.walk(binding.node) if (name := _iterated_attribute(one))}
+        held = {name for each in methods.get("__init__", ()) for name in _filled_attributes(view, each.node)}
         if read and read <= held:
             return True
     return None
@@ -92,17 +121,60 @@ def _items_in_memory(view: ScriptView, class_: ast.ClassDef) -> bool | None:
 
 def _indexed_attribute(node: ast.AST) -> str:
     """The attribute of `self.attribute[...]`."""
-    target = node.value if isinstance(node, ast.Subscript) else None
-    is_own = isinstance(target, ast.Attribute) and isinstance(target.value, ast.Name) and target.value.id == "self"
-    return target.attr if is_own and isinstance(target, ast.Attribute) else ""
+    return _own_attribute(node.value) if isinstance(node, ast.Subscript) else ""
 
 
-def _filled_attributes(constructor: ast.AST) -> Iterator[str]:
-    """The attributes that a constructor sets to a list that it builds, or to a tensor of torch."""
+def _iterated_attribute(node: ast.AST) -> str:
+    """The attribute of `for x in self.attribute`, and of `for x in self.attribute.items()`."""
+    over = node.iter if isinstance(node, ast.For | ast.comprehension) else None
+    if isinstance(over, ast.Call) and isinstance(over.func, ast.Attribute) and over.func.attr in VIEWS:
+        over = over.func.value
+    return _own_attribute(over)
+
+
+def _own_attribute(node: ast.AST | None) -> str:
+    if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id == "self":
+        return node.attr
+    return ""
+
+
+def _filled_attributes(view: ScriptView, constructor: ast.AST) -> Iterator[str]:
+    """The attributes that a constructor sets to a list that it builds, to a tensor of torch, or to tensors that it is
+    given."""
+    given = _given_tensors(view, constructor) if isinstance(constructor, ast.FunctionDef) else frozenset()
     for node in ast.walk(constructor):
-        value = node.value if isinstance(node, ast.Assign) else None
-        if isinstance(node, ast.Assign) and (isinstance(value, ast.ListComp | ast.List) or _is_tensor(value)):
+        if isinstance(node, ast.Assign) and (
+            _is_built(node.value) or (isinstance(node.value, ast.Name) and node.value.id in given)
+        ):
             yield from map(last_name, node.targets)
+
+
+def _given_tensors(view: ScriptView, constructor: ast.FunctionDef) -> frozenset[str]:
+    """The parameters of a constructor that are tensors, or dicts and lists of these: by their types, or by all that is
+    passed for them."""
+    index, names = view.at(constructor).index, list[str]()
+    for one in constructor.args.args[1:]:
+        if one.annotation is not None:
+            is_given = bool(TENSORS.fullmatch(ast.unparse(one.annotation)))
+        else:
+            passed = list(passed_arguments(index, constructor, one.arg))
+            is_given = bool(passed) and all(each is not None and _are_tensors(view, each) for each in passed)
+        names += [one.arg] if is_given else []
+    return frozenset(names)
+
+
+def _are_tensors(view: ScriptView, node: ast.expr) -> bool:
+    found = [one.node for one in origins(view, node)]
+    return bool(found) and all(isinstance(one, ast.expr) and _is_built(one) for one in found)
+
+
+def _is_built(node: ast.expr) -> bool:
+    """Whether a value is a list that is built there, a tensor, or a dict of these."""
+    if isinstance(node, ast.Dict):
+        return bool(node.values) and all(map(_is_built, node.values))
+    if isinstance(node, ast.DictComp):
+        return _is_tensor(node.value)
+    return isinstance(node, ast.ListComp | ast.List) or _is_tensor(node)
 
 
 def _is_tensor(node: ast.expr | None) -> bool:

@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Mapping
 
 from autotune.model.evidence import RUN, Fact
 from autotune.pycode import values
 from autotune.pycode.functions import called_function, passed_arguments
+from autotune.pycode.names import full_name
 from autotune.scan.script.analysis import ScriptAnalysis
 from autotune.scan.script.training_loops import step_path
 from autotune.syntax.python import last_name
 
-LOGS = frozenset({"log", "log_dict"})
+VALUES = {"log": ("value", 1), "log_dict": ("dictionary", 0)}
+"""Methods that log, and the argument that holds what they log: its keyword, and its place."""
+
+CONTAINERS = frozenset(f"torch.nn.{name}" for name in ("ModuleDict", "ModuleList"))
+"""What of torch may hold metrics."""
 
 TRAINING_STEP = "training_step"
 
@@ -26,7 +31,7 @@ def facts(script: ScriptAnalysis) -> Iterator[Fact]:
     if not hooks:
         return
     path = step_path(script.view, hooks)
-    calls = [call for call in path if last_name(call.func) in LOGS and _is_synced(script, call, path)]
+    calls = [call for call in path if last_name(call.func) in VALUES and _is_synced(script, call, path)]
     if calls or script.is_whole:
         yield Fact("code.num_synced_logs_in_step", RUN, len(calls), tuple(map(script.view.place, calls)))
 
@@ -35,9 +40,58 @@ def _is_synced(script: ScriptAnalysis, call: ast.Call, path: Collection[ast.Call
     """Whether it certainly reduces in the step itself: values that are logged at the end of an epoch alone are reduced
     there, and in a training step on_step is True by default."""
     given = {one.arg: one.value for one in call.keywords}
+    if _logs_metrics(script, call, given, path):
+        return False
     if "sync_dist" not in given or values.is_true(script.view.at(call), given["sync_dist"]) is not True:
         return False
     return _holds(script, given["on_step"], path) if "on_step" in given else None not in given
+
+
+def _logs_metrics(
+    script: ScriptAnalysis, call: ast.Call, given: Mapping[str | None, ast.expr], path: Collection[ast.Call]
+) -> bool:
+    """Whether all that a call logs may be metrics of torchmetrics, as objects: these reduce themselves when the epoch
+    ends, and sync_dist is ignored for them."""
+    keyword, place = VALUES[last_name(call.func)]
+    value = given.get(keyword, call.args[place] if len(call.args) > place else None)
+    found = _in_step(script, value, path) if value is not None else None
+    if isinstance(found, ast.Dict):
+        return bool(found.values) and all(_may_be_metric(script, one, path) for one in found.values)
+    if isinstance(found, ast.DictComp):
+        return _may_be_metric(script, found.value, path)
+    return found is not None and _may_be_metric(script, found, path)
+
+
+def _may_be_metric(script: ScriptAnalysis, node: ast.expr, path: Collection[ast.Call]) -> bool:
+    """Whether a value is kept by the module, as an object that may be a metric: `self.train_loss`,
+    `self.scores["top1"]`, `getattr(self, name)`. What calling such an object returns is a tensor."""
+    found = _in_step(script, node, path)
+    if isinstance(found, ast.Call) and last_name(found.func) == "getattr" and found.args:
+        return _is_self(found.args[0])
+    kept = found
+    while isinstance(kept, ast.Subscript):
+        kept = kept.value
+    root = kept
+    while isinstance(root, ast.Attribute | ast.Subscript):
+        root = root.value
+    if not isinstance(kept, ast.Attribute) or not _is_self(root):
+        return False
+    indexes = [one.index for one in script.view.views.values()] or [script.view.index]
+    stored = [one for index in indexes for one in index.stores.get(kept.attr, ()) if _is_self(one.base)]
+    return not stored or any(one.value is None or _may_make_metric(script, one.value) for one in stored)
+
+
+def _may_make_metric(script: ScriptAnalysis, node: ast.expr) -> bool:
+    """Whether a value that an attribute is given may be a metric: not a number, what is worked out, and what torch
+    makes."""
+    if isinstance(node, ast.Constant | ast.BinOp | ast.UnaryOp | ast.Compare):
+        return False
+    made = full_name(script.view.at(node).index, node.func) if isinstance(node, ast.Call) else None
+    return made is None or made in CONTAINERS or made.partition(".")[0] != "torch"
+
+
+def _is_self(node: ast.expr | None) -> bool:
+    return isinstance(node, ast.Name) and node.id == "self"
 
 
 def _holds(script: ScriptAnalysis, node: ast.expr, path: Collection[ast.Call]) -> bool:

@@ -135,8 +135,12 @@ def _call(view: ScriptView, node: ast.Call, which: ConsumerSpec) -> ConsumerCall
     name = f"map.{which.name}" if which.name == "tokenizer" and padding.is_mapped(view, node) else which.name
     at, chosen = _location(view, node), releases.asks_release(view, node)
     named = {one.arg: view.place(one.value, one.arg) for one in node.keywords if one.arg in found}
-    elsewhere = {key: place for key, place in named.items() if key and place.line != found[key].location.line}
+    elsewhere = {key: place for key, place in named.items() if key and not _is_beside(place, found[key].location)}
     return ConsumerCall(which.dialect, name, RUN, found, at, is_open or which.is_open, chosen, elsewhere)
+
+
+def _is_beside(one: Location, other: Location) -> bool:
+    return (one.file, one.line) == (other.file, other.line)
 
 
 def _location(view: ScriptView, node: ast.AST) -> Location:

@@ -188,6 +188,45 @@ def test_logs_that_each_step_reduces(training: str, number: int) -> None:
     assert facts(scan(LOG.format(training=training)))["code.num_synced_logs_in_step"] == number
 
 
+METRICS = """
+import lightning as L
+import torch
+from torchmetrics import MeanMetric
+class M(L.LightningModule):
+    def __init__(self):
+        self.loss = MeanMetric()
+        self.parts = torch.nn.ModuleDict({{"a": MeanMetric()}})
+        self.scale = torch.ones(1)
+    def training_step(self, batch, i):
+        self.seen = 0.9 * self.seen + 1
+        {training}
+"""
+
+
+@pytest.mark.parametrize(
+    ("logged", "number"),
+    [
+        ("self.log('loss', self.loss, sync_dist=True)", 0),
+        ("self.log('loss', value=self.loss, on_step=True, sync_dist=True)", 0),
+        ("self.log('loss', self.parts['a'], sync_dist=True)", 0),
+        ("self.log('loss', self.of_a_base, sync_dist=True)", 0),
+        ("self.log('loss', getattr(self, name), sync_dist=True)", 0),
+        ("self.log_dict(self.every, sync_dist=True)", 0),
+        ("self.log_dict({'loss': self.loss}, sync_dist=True)", 0),
+        ("given = {'loss': self.loss}; self.log_dict(given, sync_dist=True)", 0),
+        ("self.log_dict({key: self.parts[key] for key in names}, sync_dist=True)", 0),
+        ("self.log_dict({'loss': self.loss, 'x': batch.mean()}, sync_dist=True)", 1),
+        ("self.log('loss', self.loss(batch), sync_dist=True)", 1),
+        ("self.log('loss', self.loss.compute(), sync_dist=True)", 1),
+        ("self.log('loss', self.scale, sync_dist=True)", 1),
+        ("self.log('loss', self.seen, sync_dist=True)", 1),
+        ("self.log('loss', batch.loss, sync_dist=True)", 1),
+    ],
+)
+def test_metrics_are_not_reduced_in_the_step(logged: str, number: int) -> None:
+    assert facts(scan(METRICS.format(training=logged)))["code.num_synced_logs_in_step"] == number
+
+
 @pytest.mark.parametrize(
     ("code", "value"),
     [

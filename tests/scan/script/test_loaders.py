@@ -258,6 +258,37 @@ for x in train_loader:
 
 
 @pytest.mark.parametrize(
+    ("parameter", "item", "dataset", "expected"),
+    [
+        ("rows: Dict[str, torch.Tensor]", "{k: v[i] for k, v in self.rows.items()}", "Given(rows)", True),
+        ("rows: torch.Tensor", "self.rows[i]", "Given(rows)", True),
+        ("rows: list[Tensor]", "tuple(v[i] for v in self.rows)", "Given(rows)", True),
+        ("rows", "self.rows[i]", "Given(torch.zeros(9))", True),
+        ("rows", "{k: v[i] for k, v in self.rows.items()}", "Given({'x': torch.zeros(9)})", True),
+        ("rows", "{k: v[i] for k, v in self.rows.items()}", "Given({'x': h5py.File('x')})", None),
+        ("rows", "self.rows[i]", "Given(load_dataset('x'))", None),
+        ("rows: Dict[str, h5py.Dataset]", "{k: v[i] for k, v in self.rows.items()}", "Given(rows)", None),
+        ("rows: List[str]", "self.rows[i]", "Given(rows)", None),
+        ("rows: Dict[str, torch.Tensor]", "{k: decode(v[i]) for k, v in self.rows.items()}", "Given(rows)", False),
+    ],
+)
+def test_a_dataset_that_cuts_items_out_of_what_it_is_given(
+    parameter: str, item: str, dataset: str, expected: bool | None
+) -> None:
+    code = f"""
+class Given:
+    def __init__(self, {parameter}):
+        self.rows = rows
+    def __getitem__(self, i):
+        return {item}
+train_loader = DataLoader({dataset})
+for x in train_loader:
+    model(x).backward(); optimizer.step()
+"""
+    assert stated(code, "loader.is_in_memory").get("loader#train") is expected
+
+
+@pytest.mark.parametrize(
     ("arguments", "expected"),
     [
         ("train_dataset=[f(r) for r in rows]", True),
