@@ -40,7 +40,7 @@ def _discarded(rows: Sequence[ModuleRows], found: LineCosts) -> Iterator[Fact]:
     wasted = sum(unused * share for unused, share, _ in shares)
     if not total:
         return
-    if found.recorded is not None and found.recorded.get("value_picks"):
+    if found.recorded is not None and found.recorded.get("selected_by_value"):
         wasted = 0.0  # which rows are needed is known after all of them
     computed = [cost for unused, _, costs in shares if unused for cost in costs]
     place = _place(computed, found, (PICKS,)) or calling_line(computed, found)

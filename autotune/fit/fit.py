@@ -91,8 +91,8 @@ def fit(options: FitOptions, show: Show, *, cwd: Path, environ: Mapping[str, str
     run = collected.folder.name
     if record.steps:
         answers = tuple(answer(card, record, options) for card in options.cards)
-        told = tuple(notes(recording, record, options, root))
-        found = replace(_fitted(command, answers, options, seconds), notes=told, run=run)
+        found = _fitted(command, answers, options, seconds)
+        found = replace(found, notes=tuple(notes(recording, record, options, root)), run=run)
     else:
         why, to_do = _broken(recording, record, root)
         found = replace(_fitted(command, (), options, seconds), why_not=why, to_do=to_do, run=run)

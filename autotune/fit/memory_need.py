@@ -28,12 +28,12 @@ much of what lives beside weights, gradients and optimizer, at most. It holds th
 aside (docs/fit.md): bert-large in fp16 needs 0.28."""
 
 COMPILED_AWAY = 0.40
-"""A compiled script makes fewer copies than the eager one that is planned: so much less of the same, at most. The
-published peaks of a compiled step with its optimizer in backward need 0.35."""
+"""The plan is of eager code. Compiled code keeps fewer activations: up to this share fewer. The published peaks of a
+compiled step with its optimizer in backward need 0.35."""
 
-LESS = 0.03
-"""Of the peak, the lower end leaves out so much: other releases keep less alive, and what several cards gather is not
-seen. The published peaks that were not kept aside need 0.023."""
+LOWER_MARGIN = 0.03
+"""Share of the peak by which the lower end lies below it: other releases of torch keep less alive. The published peaks
+that were not kept aside need 0.023."""
 
 FRAGMENTATION = 0.05
 """Of the peak, the allocator holds back as much at least in the upper end: real steps differ from one another."""
@@ -42,7 +42,8 @@ FRAGMENTATION = 0.05
 def of_step(step: FitStep, record: FitRecord, card: Device, shards: Shards | None) -> MemoryNeed:
     """What `step` needs on `card`, of which `shards` says how many share it.
 
-    The lower end is the peak of what is live at once, less LESS and what compiling may save, with the least context.
+    The lower end is the peak of what is live at once, minus LOWER_MARGIN and what compilation saves, plus the smallest
+    CUDA context.
     The upper end is what torch's allocator takes from the driver for it, with workspaces, operators' own memory and the
     largest context.
     """
@@ -50,7 +51,7 @@ def of_step(step: FitStep, record: FitRecord, card: Device, shards: Shards | Non
     found = max(phases.values(), key=lambda one: one.num_bytes)
     saved = COMPILED_AWAY if record.compiles else 0.0
     least = max(one.num_bytes - saved * rest_of(step.peaks[phase]) * (phase != UPDATE) for phase, one in phases.items())
-    low = (1 - LESS) * least + CONTEXT[0] + (NCCL[0] if shards is not None else 0)
+    low = (1 - LOWER_MARGIN) * least + CONTEXT[0] + (NCCL[0] if shards is not None else 0)
     high = max(_upper_ends(step, record, card, shards).values())
     return MemoryNeed(step.samples, step.length, int(low), int(high), found.parts)
 

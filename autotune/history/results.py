@@ -51,7 +51,7 @@ def verification(folder: Path) -> Verified | None:
 
 
 def fit(folder: Path) -> Fitted | None:
-    """What fits, by a run on fake tensors; None where the folder is of no such run, or of one that was not ended."""
+    """What `autotune fit` answered in a run's folder; None in the folder of another verb or of an unfinished run."""
     found = _read(folder / FIT, Fitted)
     return None if found is None else replace(found, run=folder.name)
 

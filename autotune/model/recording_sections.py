@@ -455,7 +455,7 @@ class RecordedOperations(TypedDict):
     repeated_passes: NotRequired[list[RepeatedPasses]]
     """Those first whose repetitions took most."""
 
-    value_picks: NotRequired[list[tuple[str, int]]]
+    selected_by_value: NotRequired[list[tuple[str, int]]]
     """(file, line) of those with a backward that pick rows by what was computed for them."""
 
     runs: list[LineRuns]

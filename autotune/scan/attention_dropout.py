@@ -36,7 +36,7 @@ MAX_OUTER = 8
 """Classes that are made one inside another."""
 
 
-class Held(Struct, frozen=True, eq=False):
+class FixedProbability(Struct, frozen=True, eq=False):
     """A probability that no mode changes: the expression that says it, in its file."""
 
     view: ScriptView
@@ -62,7 +62,7 @@ def _kept(views: Sequence[ScriptView], view: ScriptView) -> Iterator[tuple[ast.C
         given = _given(call)
         if class_ is None or given is None or is_reached(view, call) is False or not _is_made(views, class_):
             continue
-        held = _held(views, view, class_, given)
+        held = _fixed_probability(views, view, class_, given)
         value = written_value(held.view, held.value) if held is not None else None
         if value is None or (value.known and not _is_positive(value)):
             continue
@@ -100,19 +100,21 @@ def _given(call: ast.Call) -> ast.expr | None:
     return next(iter([*named, *call.args[PLACE : PLACE + 1]]), None)
 
 
-def _held(views: Sequence[ScriptView], view: ScriptView, class_: ast.ClassDef, given: ast.expr) -> Held | None:
+def _fixed_probability(
+    views: Sequence[ScriptView], view: ScriptView, class_: ast.ClassDef, given: ast.expr
+) -> FixedProbability | None:
     """What a probability is, where only __init__ sets it; None where anything else may."""
     if isinstance(given, ast.Constant):
-        return Held(view, given)
+        return FixedProbability(view, given)
     if isinstance(given, ast.Name):
         bindings = view.index.lookup(given)
         value = bindings[0].value if len(bindings) == 1 and bindings[0].kind == "value" else None
-        return _held(views, view, class_, value) if value is not None else None
+        return _fixed_probability(views, view, class_, value) if value is not None else None
     if not isinstance(given, ast.Attribute):
         return None
     if last_name(given.value) == "self":
         store = _only_store(views, view, class_, given.attr)
-        return Held(view, given) if store is not None else None
+        return FixedProbability(view, given) if store is not None else None
     owner = given.value
     if given.attr != "p" or not isinstance(owner, ast.Attribute) or last_name(owner.value) != "self":
         return None
@@ -121,7 +123,7 @@ def _held(views: Sequence[ScriptView], view: ScriptView, class_: ast.ClassDef, g
     if not isinstance(made, ast.Call) or last_name(made.func) != "Dropout":
         return None
     value = next(iter([*made.args[:1], *(one.value for one in made.keywords if one.arg == "p")]), None)
-    return Held(view, value) if value is not None else None
+    return FixedProbability(view, value) if value is not None else None
 
 
 def _only_store(

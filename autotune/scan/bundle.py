@@ -29,7 +29,7 @@ from autotune.model.source import NOTEBOOK
 from autotune.scan import (
     arguments,
     config_facts,
-    default_rates,
+    default_learning_rates,
     environment,
     jobs,
     least_memory,
@@ -287,7 +287,7 @@ def bundle(
         *_train_loader(settings, parts.facts),
         *arguments.facts(parts.calls, versions, ranges or {}),
         *local_rank.refused(parts.launches, parts.facts, versions, ranges or {}),
-        *default_rates.ignored(parts.facts, settings),
+        *default_learning_rates.ignored(parts.facts, settings),
         *removed_names.release_facts(parts.facts, versions, ranges),
         *(arguments.compute_loss_facts(versions, ranges or {}) if _has_compute_loss(parts.facts) else ()),
         *configured,

@@ -68,7 +68,7 @@ MOST_PROSE = 300_000
 _PREFIX = "software."
 
 
-class Told(Struct, frozen=True):
+class Instructions(Struct, frozen=True):
     """The releases that instructions install, and the names of the files for which; None for any of the folder."""
 
     releases: Mapping[str, Version]
@@ -86,10 +86,10 @@ class Releases(Struct, frozen=True):
     ranges: Mapping[str, Range] = field(default_factory=dict)
     bounded: tuple[Pin, ...] = ()
     python: Version = ()
-    told: tuple[Told, ...] = ()
+    told: tuple[Instructions, ...] = ()
     setups: tuple[str, ...] = ()
 
-    def told_for(self, name: str) -> Iterator[Mapping[str, Version]]:
+    def installed_for(self, name: str) -> Iterator[Mapping[str, Version]]:
         """What instructions install for a file of this name."""
         return (one.releases for one in self.told if one.started is None or name in one.started)
 
@@ -115,9 +115,9 @@ class Declared(Struct):
         beside: dict[str, Version] = {}
         name = posixpath.basename(file)
         for known in self._upwards(file):
-            installed = {**agreement(known.told_for(name)), **installed}
-            setups = self._setups(known)
-            told = agreement(releases for one in setups for releases in one.told_for(name))
+            installed = {**agreement(known.installed_for(name)), **installed}
+            setups = self._setup_folders(known)
+            told = agreement(releases for one in setups for releases in one.installed_for(name))
             beside = {**told, **agreement(one.pinned for one in setups), **beside}
         asked, stated = self._asked(file), self._stated(file)
         told = {package: release for package, release in installed.items() if package not in asked}
@@ -129,7 +129,7 @@ class Declared(Struct):
         that set an environment up."""
         beside: dict[str, Range] = {}
         for known in self._upwards(file):
-            beside = {**widest(row for one in self._setups(known) for row in one.ranges.items()), **beside}
+            beside = {**widest(row for one in self._setup_folders(known) for row in one.ranges.items()), **beside}
         stated = self._stated(file)
         beside = {package: one for package, one in beside.items() if package not in stated}
         return {**beside, **self._asked(file)}
@@ -153,7 +153,7 @@ class Declared(Struct):
                 self._known[folder] = self._of_folder(folder)
             yield self._known[folder]
 
-    def _setups(self, known: Releases) -> list[Releases]:
+    def _setup_folders(self, known: Releases) -> list[Releases]:
         """What the folders say that set an environment up in a folder."""
         for folder in known.setups:
             if folder not in self._known_setups:
@@ -178,18 +178,18 @@ class Declared(Struct):
         setups = tuple(posixpath.join(folder, one) for one in names if not is_setup and one.lower() in SETUPS)
         return Releases(found, asked, pins, python, told, setups)
 
-    def _told(self, name: str) -> Told:
+    def _told(self, name: str) -> Instructions:
         from autotune.scan.requirements import told  # as below
 
         real = os.path.realpath(self.root / name)
         try:
             data = reading.read(real, most_bytes=MOST_PROSE) if Path(real).is_relative_to(self.root) else b""
         except OSError:
-            return Told({})
+            return Instructions({})
         releases = told(data)
         base = posixpath.basename(name)
         is_launcher = releases and base.endswith(".sh") and not base.startswith(INSTALLING)
-        return Told(releases, _started(data, base) if is_launcher else None)
+        return Instructions(releases, _started_files(data, base) if is_launcher else None)
 
     def _of_file(self, name: str) -> Releases:
         # Most projects pin nothing where a script stands.
@@ -236,7 +236,7 @@ def _matches(name: str, patterns: Iterable[str]) -> bool:
     return any(fnmatchcase(name, pattern) for pattern in patterns)
 
 
-def _started(script: bytes, name: str) -> frozenset[str] | None:
+def _started_files(script: bytes, name: str) -> frozenset[str] | None:
     """The files that a shell script of this name starts with what it installs; None where it only installs."""
     text = script.decode("utf-8", errors="replace").replace("\\\n", " ")
     lines = (re.sub(r"\bpython[\d.]*\s+-m\s+(?=pip\b)", "", line) for line in text.splitlines())

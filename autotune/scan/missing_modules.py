@@ -14,11 +14,11 @@ from pathlib import Path
 from autotune import reading
 from autotune.errors import UsageError
 from autotune.model.evidence import RUN, Fact, Location
-from autotune.scan.added_folders import added_folders
 from autotune.scan.library import ANYTHING, Library
 from autotune.scan.missing_scripts import LEAVES, names_below
 from autotune.scan.requirements import requirements
 from autotune.scan.script.run_training import LIBRARIES
+from autotune.scan.sys_path import sys_path_folders
 
 RUNS = re.compile(rb"\bsubprocess\b|\bos\.system\b")
 """What of a script may fetch modules."""
@@ -119,7 +119,7 @@ def _changes_imports(library: Library, file: str) -> bool:
     source = library.python(file)
     if source is None or FINDS.search(library.files[file].data):
         return True
-    return None in added_folders(library, file, source.tree)
+    return None in sys_path_folders(library, file, source.tree)
 
 
 def _of_project(library: Library, script: str, node: ast.stmt) -> Iterator[tuple[str, str]]:

@@ -138,7 +138,7 @@ def _mentioned(views: Sequence[ScriptView], view: ScriptView, node: ast.AST) -> 
         return frozenset(one.name for one in node.names if one.asname)
     name = last_name(node) if isinstance(node, ast.Name | ast.Attribute) else ""
     found = {name} - {""} | ({ALL} if _calls_builtin(node) else set())
-    return frozenset(found.union(*map(_held, _looked_up(views, view, node))))
+    return frozenset(found.union(*map(_names_in, _looked_up(views, view, node))))
 
 
 def _looked_up(views: Sequence[ScriptView], view: ScriptView, node: ast.AST) -> list[ScriptView]:
@@ -162,7 +162,7 @@ def _owner_of_lookup(node: ast.AST) -> ast.expr | None:
     return node.args[0] if not is_written else None
 
 
-def _held(view: ScriptView) -> frozenset[str]:
+def _names_in(view: ScriptView) -> frozenset[str]:
     """The names that a module holds: its own and those that it imports, ALL where it imports everything of another."""
     imported = (one.name for node in view.index.tree.body if isinstance(node, ast.ImportFrom) for one in node.names)
     return frozenset({*(one.name for one in _units(view)), *imported})

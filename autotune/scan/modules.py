@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial, reduce
 
 from msgspec.structs import replace
@@ -14,12 +14,12 @@ from autotune.pycode.script_view import ScriptView
 from autotune.pycode.work_budget import Work
 from autotune.scan import (
     attention_dropout,
-    default_rates,
+    bool_options,
+    default_learning_rates,
     local_rank,
     model_code,
     removed_names,
     run_words,
-    truth_options,
 )
 from autotune.scan.configs import written_values
 from autotune.scan.library import ANYTHING, Library
@@ -28,6 +28,15 @@ from autotune.scan.read_script import ScannedScript, find_training, read_view
 from autotune.scan.script.run_training import RunTraining
 from autotune.scan.script.training_loops import TrainingStep, forward_call
 from autotune.syntax.python import Source, last_name
+
+WHOLE_RUN = [
+    removed_names.facts,
+    local_rank.facts,
+    bool_options.facts,
+    default_learning_rates.facts,
+    attention_dropout.facts,
+]
+"""Detectors that look at all files of a run together."""
 
 NOTHING = (False, "off")
 """Values of facts that a module cannot state: the script that imports it may do otherwise."""
@@ -94,13 +103,15 @@ def _whole_facts(
         made = (one.place(call) for one in views for call in one.index.called.get("Trainer", ())[:1])
         yield from run_words.lightning_facts(files, others, next(made, view.place(step.node)))
     yield from run_words.text_facts(files)
-    if any(steps.values()):
-        yield from library.worked(views[0].file, lambda work: tuple(model_code.facts(views))) or ()
-    yield from library.worked(views[0].file, lambda work: tuple(removed_names.facts(views))) or ()
-    yield from local_rank.facts(views)
-    yield from truth_options.facts(views)
-    yield from library.worked(views[0].file, lambda work: tuple(default_rates.facts(views))) or ()
-    yield from library.worked(views[0].file, lambda work: tuple(attention_dropout.facts(views))) or ()
+    detectors = ([model_code.facts] if any(steps.values()) else []) + WHOLE_RUN
+    for detect in detectors:
+        yield from library.worked(views[0].file, partial(_detected, detect, views)) or ()
+
+
+def _detected(
+    detect: Callable[[Sequence[ScriptView]], Iterator[Fact]], views: Sequence[ScriptView], work: Work
+) -> tuple[Fact, ...]:
+    return tuple(detect(views))
 
 
 def _of_no_names(library: Library, texts: Iterable[bytes]) -> Iterator[bytes]:

@@ -540,7 +540,7 @@ def test_rows_that_nobody_uses_cost_what_their_modules_do():
 def test_rows_that_are_picked_by_their_values_are_not_known_before():
     picked = operation(42, 1, names=[("aten::index", 1)]) | {"function": "update"}
     found = lines(ACTOR, [picked])
-    found["operations"]["value_picks"] = [[picked["file"], 42]]
+    found["operations"]["selected_by_value"] = [[picked["file"], 42]]
     found["rows"] = {"steps": 3, "rows": [{"name": "actor.0", "unused": 0.75, "repeated": 0.0}]}
     said = stated(derive([recording(script=steps(4), lines=found)]), "discarded.")
     assert (said["share"].value, said["model_share"].value) == (0.0, 0.0)

@@ -8,7 +8,7 @@ from autotune.fit.memory_need import (
     COMPILED_AWAY,
     CONTEXT,
     FRAGMENTATION,
-    LESS,
+    LOWER_MARGIN,
     NCCL,
     OWN_MEMORY,
     WORKSPACE,
@@ -23,7 +23,7 @@ A100, H100 = asked("a100-80"), asked("h100-80")
 
 def test_the_lower_end_is_the_peak_with_the_least_context():
     need = of_step(step(rest=10), record(), A100, None)
-    assert need.low == int((1 - LESS) * 20 * GIB) + CONTEXT[0]
+    assert need.low == int((1 - LOWER_MARGIN) * 20 * GIB) + CONTEXT[0]
     assert need.parts == {"weights": 3 * GIB, "gradients": GIB, "optimizer state": 6 * GIB, "activations": 10 * GIB}
 
 
@@ -45,7 +45,7 @@ def test_the_peak_may_be_that_of_the_update():
 def test_several_cards_have_buffers_of_nccl():
     alone, two = (of_step(step(rest=10), record(), A100, shards) for shards in (None, Shards(2, Sharding.DDP)))
     # DDP has its buckets, of the gradients' 3 GiB.
-    assert two.low - alone.low == pytest.approx((1 - LESS) * 3 * GIB + NCCL[0], abs=2)
+    assert two.low - alone.low == pytest.approx((1 - LOWER_MARGIN) * 3 * GIB + NCCL[0], abs=2)
 
 
 def test_the_largest_micro_batch_is_where_the_line_meets_the_limit():
@@ -92,7 +92,7 @@ def test_the_upper_end_of_the_largest_micro_batch_is_within_the_card(of_sample, 
 
 def test_what_compiling_may_save_is_left_out_of_the_lower_end():
     eager, compiled = (of_step(step(rest=10), record(compiles=value), A100, None) for value in (False, True))
-    assert eager.low - compiled.low == pytest.approx((1 - LESS) * COMPILED_AWAY * 10 * GIB, abs=2)
+    assert eager.low - compiled.low == pytest.approx((1 - LOWER_MARGIN) * COMPILED_AWAY * 10 * GIB, abs=2)
     assert eager.high == compiled.high
 
 

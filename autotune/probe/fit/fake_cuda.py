@@ -59,7 +59,7 @@ class _Properties:
         self.gcnArchName = ""
 
 
-class Told:
+class CardUse:
     """What the script asks of the card: the types of its autocast, and whether it compiles anything."""
 
     def __init__(self) -> None:
@@ -67,7 +67,7 @@ class Told:
         self.compiles = False
 
 
-def install(patches: Patches, name: str, memory: int, capability: tuple[int, int]) -> Told:
+def install(patches: Patches, name: str, memory: int, capability: tuple[int, int]) -> CardUse:
     """Pretend one card of `name`, with `memory` bytes, from here on. The result is filled as the script runs."""
     import torch
 
@@ -103,15 +103,15 @@ def install(patches: Patches, name: str, memory: int, capability: tuple[int, int
             patches.set(cuda, key, functools.partial(_answer, value))
     for key in ("Stream", "Event", "device"):
         patches.set(cuda, key, _Stream)
-    told = Told()
-    _install_autocast(patches, told.autocast)
+    use = CardUse()
+    _install_autocast(patches, use.autocast)
     _install_optimizers(patches)
-    _install_rest(patches, told)
+    _install_functions(patches, use)
     mode = _devices_mode()
     mode.__enter__()
     patches.on_restore(lambda: mode.__exit__(None, None, None))
     _install_threads(patches)
-    return told
+    return use
 
 
 def _answer(value: Any, *args: Any, **kwargs: Any) -> Any:
@@ -270,12 +270,12 @@ def _install_optimizers(patches: Patches) -> None:
         patches.set(scaler, "_maybe_opt_step", step)
 
 
-def _install_rest(patches: Patches, told: Told) -> None:
+def _install_functions(patches: Patches, use: CardUse) -> None:
     import torch
 
     def not_compiled(model: Any = None, **options: Any) -> Function | Any:
         """torch.compile: what it is given, as a decorator too."""
-        told.compiles = True
+        use.compiles = True
         return model if model is not None else lambda function: function
 
     patches.set(torch, "compile", not_compiled)

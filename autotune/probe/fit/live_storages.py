@@ -58,7 +58,7 @@ class LiveStorages:
         self.phases.clear()
         self.work.clear()
 
-    def date_back(self, keys: Collection[int]) -> None:
+    def count_as_earlier(self, keys: Collection[int]) -> None:
         """What was made in this step under `keys`, and is live, counts as live before it."""
         late = {key: self.sizes[key] for key in keys if key in self.sizes and key not in self.live_at_start}
         self.live_at_start.update(late)

@@ -51,14 +51,14 @@ class PlannedSteps:
         self._first: Row | None = None
         self.is_active = False
         self.current = ""
-        self._told: fake_cuda.Told | None = None
+        self._card_use: fake_cuda.CardUse | None = None
 
     def install(self) -> None:
         """Before the script makes anything: the card that it will see, and parameters that take no memory."""
         patches = self._session.patches
         card = self._asked["card"]
         major, minor = card["capability"]
-        self._told = fake_cuda.install(patches, card["name"], card["memory_bytes"], (major, minor))
+        self._card_use = fake_cuda.install(patches, card["name"], card["memory_bytes"], (major, minor))
         cuda_operators.install(patches)
         self._parameters.install(patches)
 
@@ -110,7 +110,7 @@ class PlannedSteps:
             mode.__enter__()
             self._session.patches.on_restore(functools.partial(mode.__exit__, None, None, None))
         self._take(module)
-        self._session.patches.set(torch, "save", _saves_nothing)
+        self._session.patches.set(torch, "save", _skipped_save)
         storages.start_step()
         self._variants = [{}]
 
@@ -154,7 +154,7 @@ class PlannedSteps:
         is_done = self._steps >= needed and is_wanted
         if not is_done and not variant and self._first is None:
             kinds = self._kinds(storages)
-            storages.date_back([key for key, kind in kinds.items() if kind == "optimizer"])
+            storages.count_as_earlier([key for key, kind in kinds.items() if kind == "optimizer"])
             self._first = self._row(storages, seen)
         if is_done or self._steps >= MOST_STEPS_OF_VARIANT:
             if is_done:
@@ -209,7 +209,9 @@ class PlannedSteps:
     def _kind(self, kind: str) -> str:
         """The type as on CUDA: autocast to fp16 works in bf16 here."""
         return (
-            "float16" if kind == "bfloat16" and self._told is not None and self._told.autocast == {"float16"} else kind
+            "float16"
+            if kind == "bfloat16" and self._card_use is not None and self._card_use.autocast == {"float16"}
+            else kind
         )
 
     def _kinds(self, storages: LiveStorages) -> dict[int, str]:
@@ -241,7 +243,7 @@ class PlannedSteps:
             ],
             "breaks": storages.breaks[-3:] if storages is not None else [],
             "began": storages is not None,
-            "compiles": self._told is not None and self._told.compiles,
+            "compiles": self._card_use is not None and self._card_use.compiles,
             "has_optimizer": bool(self._session.optimizers),
             **self._layers(),
         }
@@ -278,7 +280,7 @@ class PlannedSteps:
         self.is_active = False
 
 
-def _saves_nothing(obj: Any, f: Any, *args: Any, **kwargs: Any) -> None:
+def _skipped_save(obj: Any, f: Any, *args: Any, **kwargs: Any) -> None:
     """torch.save of a model without memory writes nothing."""
 
 

@@ -12,7 +12,7 @@ import time
 from bisect import bisect_right, insort
 
 from .. import profiling
-from . import statements, value_picks
+from . import selection_by_value, statements
 from .backward_passes import BackwardPasses, RepeatedNodes
 from .line_trace import LineTrace
 from .modules import NONE, ModuleStack
@@ -106,7 +106,9 @@ class LineOperations:
             "rows": ranked[:MOST_ROWS],
             "modules": list(modules.values()),
             "repeated_passes": table["repeated_passes"],
-            "value_picks": value_picks.of_lines((row["file"], row["line"]) for row in rows if row["backward_ns"]),
+            "selected_by_value": selection_by_value.of_lines(
+                (row["file"], row["line"]) for row in rows if row["backward_ns"]
+            ),
             "runs": _runs(trace, {line for line, _ in table["places"]}),
             "statements": statements.of_lines((row["file"], row["line"]) for row in ranked[:MOST_ROWS] if row["file"]),
         }

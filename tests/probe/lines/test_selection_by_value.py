@@ -4,7 +4,7 @@ import textwrap
 
 import pytest
 
-from autotune.probe.lines import statements, value_picks
+from autotune.probe.lines import selection_by_value, statements
 
 
 @pytest.fixture
@@ -15,7 +15,7 @@ def picking(tmp_path):
         file = tmp_path / "train.py"
         file.write_text(textwrap.dedent(source), encoding="utf-8")
         statements.parsed.cache_clear()
-        return [line for _, line in value_picks.of_lines((str(file), line) for line in range(1, 40))]
+        return [line for _, line in selection_by_value.of_lines((str(file), line) for line in range(1, 40))]
 
     return of
 
@@ -89,4 +89,4 @@ def test_an_order_of_another_function_is_not_known(picking):
 
 
 def test_a_file_that_is_gone_has_none():
-    assert value_picks.of_lines([("/nowhere/train.py", 3)]) == []
+    assert selection_by_value.of_lines([("/nowhere/train.py", 3)]) == []

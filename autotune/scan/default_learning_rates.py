@@ -14,7 +14,7 @@ from autotune.pycode.script_view import ScriptView, ValueOrigin
 from autotune.pycode.values import written_value
 from autotune.syntax.python import last_name
 
-FOUND = "code.trainer_default_rate"
+FOUND = "code.trainer_default_lr"
 
 LIBRARIES = ("transformers", "trl")
 
@@ -40,7 +40,7 @@ OWN_MAKERS = frozenset({"create_optimizer", "create_scheduler", "create_optimize
 
 
 def facts(views: Sequence[ScriptView]) -> Iterator[Fact]:
-    """Fact `code.trainer_default_rate`, where the optimizer that a Trainer gets certainly has that of its class."""
+    """Fact `code.trainer_default_lr`, where the optimizer that a Trainer gets certainly has that of its class."""
     if any(one.name in OWN_MAKERS for view in views for one in view.index.functions):
         return
     for view in views:
@@ -50,20 +50,20 @@ def facts(views: Sequence[ScriptView]) -> Iterator[Fact]:
                 continue
             first, second = origins(view, pair, (0,)), origins(view, pair, (1,))
             made = first[0] if len(first) == 1 else None
-            rate = _default_rate(view, made) if made is not None else None
+            rate = _default_lr(view, made) if made is not None else None
             if made is not None and rate is not None and _is_none(view, second):
                 yield Fact(FOUND, RUN, rate, (view.place(made.node),))
                 return
 
 
 def ignored(found: Iterable[Fact], settings: Iterable[Setting]) -> Iterator[Fact]:
-    """Fact `code.ignored_rate`: the learning rate that is given to a Trainer with such an optimizer."""
+    """Fact `code.ignored_lr`: the learning rate that is given to a Trainer with such an optimizer."""
     default = next((one for one in found if one.name == FOUND), None)
     given = next((one for one in settings if one.name == "train.learning_rate" and one.subject == RUN), None)
     if default is None or given is None or given.origin == "default" or given.location is None:
         return
     if isinstance(given.value, int | float):
-        yield Fact("code.ignored_rate", RUN, float(given.value), (*default.places, given.location))
+        yield Fact("code.ignored_lr", RUN, float(given.value), (*default.places, given.location))
 
 
 def _makes_trainer(view: ScriptView, call: ast.Call) -> bool:
@@ -79,17 +79,17 @@ def _is_trainer(name: str | None) -> bool:
     return name is not None and name.partition(".")[0] in LIBRARIES and name.endswith("Trainer")
 
 
-def _default_rate(view: ScriptView, made: ValueOrigin) -> float | None:
+def _default_lr(view: ScriptView, made: ValueOrigin) -> float | None:
     """The rate of an optimizer whose call, and whose groups, give none; None where its file gives any a rate."""
     node, at = made.node, view.at(made.node)
     if not isinstance(node, ast.Call) or made.path or len(node.args) > 1:
         return None
     if any(one.arg is None for one in node.keywords) or any(isinstance(one, ast.Starred) for one in node.args):
         return None
-    return RATES.get(full_name(at.index, node.func) or "") if not _names_rate(at.index.tree) else None
+    return RATES.get(full_name(at.index, node.func) or "") if not _sets_lr(at.index.tree) else None
 
 
-def _names_rate(tree: ast.Module) -> bool:
+def _sets_lr(tree: ast.Module) -> bool:
     """Whether a file has an argument, a key or a word `lr`, by which groups get a rate of their own."""
     return any(
         (isinstance(one, ast.keyword) and one.arg == "lr")

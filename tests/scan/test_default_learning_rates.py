@@ -43,9 +43,9 @@ def ignored(tmp_path):
         (tmp_path / "train.py").write_text(TRAIN.format(**{**defaults, **parts}), encoding="utf-8")
         (tmp_path / "train.sh").write_text(f"#!/bin/bash\n{command}\n", encoding="utf-8")
         facts = {one.name: one for each in scan([tmp_path], root=tmp_path).bundles for one in each.facts}
-        found = facts.get("code.ignored_rate")
+        found = facts.get("code.ignored_lr")
         places = [(place.file, place.line) for place in found.places] if found else []
-        return (found.value, facts["code.trainer_default_rate"].value, places) if found else None
+        return (found.value, facts["code.trainer_default_lr"].value, places) if found else None
 
     return of
 
