@@ -10,8 +10,8 @@ from msgspec.structs import replace
 from autotune.catalogue import facts, kinds, settings
 from autotune.engine import message
 from autotune.engine.expr import SURELY, compile_expression
-from autotune.engine.static import decides_without_a_run, needs_a_run
-from autotune.engine.syntax import calls, limits_in, names_in, parse
+from autotune.engine.static import decides_without_a_run, is_of_code, needs_a_run
+from autotune.engine.syntax import dotted, limits_in, names_in, parse
 from autotune.engine.value_kinds import NUMBER, NUMBERS, plain_kind
 from autotune.errors import RuleError
 from autotune.model.evidence import RUN
@@ -70,8 +70,8 @@ def _static(rule: Rule) -> Iterator[str]:
     """Mistakes of the [static] part and its examples."""
     conditions = {"when": rule.when} | {f"{key}.when": each.when for key, each in _keyed_remarks(rule)}
     for key, condition in conditions.items():
-        if _is_syntax(condition) and SURELY in calls(parse(condition)):
-            yield f"{key}: only [static] may take what is unknown to be false by {SURELY}()"
+        for name in _taken_for_false(condition) if _is_syntax(condition) else ():
+            yield f"{key}: only [static] may take `{name}` to be false by {SURELY}() while it is unknown"
     if rule.static is None:
         if any(example.static for example in rule.examples):
             yield "example: one is static, but the rule has no [static]"
@@ -87,6 +87,16 @@ def _static(rule: Rule) -> Iterator[str]:
         if not any(example.minor for example in part.examples):
             yield "example: none is static with minor = true"
     yield from (f"static {each}" for each in _expectations(part))
+
+
+def _taken_for_false(condition: str) -> Iterator[str]:
+    """What a condition takes to be false while it is unknown, of what a run or a setting tells.
+
+    What only code shows may be taken so beside a run: a script that spreads over files shows less of it.
+    """
+    for node in ast.walk(parse(condition)):
+        if isinstance(node, ast.Call) and dotted(node.func) == SURELY:
+            yield from (name for name in names_in(node) if not is_of_code(name))
 
 
 def _unanswered(rule: Rule) -> Iterator[str]:

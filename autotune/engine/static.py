@@ -6,7 +6,8 @@ from autotune.catalogue import facts
 from autotune.engine.expr import compile_expression
 from autotune.model.rule import Rule
 
-SUPPLIERS = ("scan.", "machine.")
+FILES = "scan."
+SUPPLIERS = (FILES, "machine.")
 OF_A_RUN = ("machine.sampler",)
 """Of those suppliers, what watches a run."""
 
@@ -28,6 +29,12 @@ def needs_a_run(name: str) -> bool:
     if fact is None or name in READ_OFF_FILES_TOO:
         return False
     return not fact.supplier.startswith(SUPPLIERS) or fact.supplier in OF_A_RUN
+
+
+def is_of_code(name: str) -> bool:
+    """Whether nothing but the reading of files tells the fact `name`."""
+    fact = facts().get(name)
+    return fact is not None and fact.supplier.startswith(FILES) and name not in READ_OFF_FILES_TOO
 
 
 def decides_without_a_run(rule: Rule) -> bool:

@@ -362,7 +362,7 @@ while len(trials := study.trials()) < 40:
         continue
     with study.attempt(proposal.candidate) as begun:
         if begun is not None:
-            time.sleep(0.05)
+            time.sleep(0.25)
             result = SearchTrial(begun.number, begun.candidate, Outcome.COMPLETED, 0.1, samples_per_s=5.0)
             study.tell(begun, result)
             print(*begun.candidate, flush=True)

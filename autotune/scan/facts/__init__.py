@@ -20,6 +20,7 @@ from autotune.scan.facts import (
     lightning_logs,
     loaders,
     loss_weighting,
+    passes_for_training,
     precision,
     process_setup,
     retained_losses,
@@ -52,6 +53,7 @@ DETECTORS: tuple[Detector, ...] = (
     torch_switches.facts,
     retained_losses.facts,
     evaluation_grad.facts,
+    passes_for_training.facts,
     environment_variables.facts,
     process_setup.facts,
 )
