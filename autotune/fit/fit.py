@@ -25,15 +25,13 @@ from autotune.errors import UsageError
 from autotune.fit import budget, step_time
 from autotune.fit.memory_need import largest_micro_batch, of_step
 from autotune.fit.prices import Price
-from autotune.fit.sharding import Shards, gradient_bytes
+from autotune.fit.sharding import Shards, gradient_bytes, keeps_fp32
 from autotune.history import results
 from autotune.invocation import invoked
 from autotune.invocation.redacted import shown
 from autotune.model.fitted import CardAnswer, CardFit, Fitted, FitVerdict, MemoryNeed, Sharding
 from autotune.model.outlook import ValueRange
 from autotune.model.recording import FitRecord, FitStep, Recording
-
-ZERO = (Sharding.ZERO_1, Sharding.ZERO_2, Sharding.ZERO_3)
 
 MOST_NAMED = 3
 """So many cards, and places of made-up values, are named; the others are counted."""
@@ -258,8 +256,8 @@ def _steps(options: FitOptions) -> int:
 def notes(recording: Recording, record: FitRecord, options: FitOptions, root: Path) -> Iterator[str]:
     """What the answer rests on that the user may know better."""
     yield from _notes_of_cards(record, options.cards)
-    if options.sharding in ZERO:
-        yield "the fp32 weights and the fp32 optimizer state that DeepSpeed keeps of a 16-bit model are not counted"
+    if keeps_fp32(record, options.sharding):
+        yield "DeepSpeed's fp32 weights, optimizer state and gradients of the update of a 16-bit model are counted"
     if record.compiles:
         yield "torch.compile is left out: the lower end allows for what compiled code need not keep"
     if not record.has_optimizer:

@@ -18,9 +18,11 @@ from msgspec import Struct
 from autotune.model.fitted import Sharding
 from autotune.model.recording import FitPeak, FitRecord, FitStep
 
+ZERO = (Sharding.ZERO_1, Sharding.ZERO_2, Sharding.ZERO_3)
+"""What DeepSpeed divides."""
+
 BUCKET_ELEMENTS = 500_000_000
 """DeepSpeed's reduce_bucket_size and allgather_bucket_size."""
-
 
 UPDATE = "optimizer"
 """The phase in which temporary results are of the parameters' sizes, and shared out with them."""
@@ -106,10 +108,14 @@ def _of_deepspeed(record: FitRecord, shards: Shards) -> tuple[float, float]:
 
     The update has two: of the weights, which stay, and of the gradients.
     """
-    is_zero = shards.kind in (Sharding.ZERO_1, Sharding.ZERO_2, Sharding.ZERO_3)
-    if not is_zero or not record.trained_bytes or record.trained_bytes >= FP32 * record.num_trained:
+    if not keeps_fp32(record, shards.kind):
         return 1.0, 0.0
     return FP32 * record.num_trained / record.trained_bytes, FP32 * record.num_trained / shards.num
+
+
+def keeps_fp32(record: FitRecord, kind: Sharding | None) -> bool:
+    """Whether DeepSpeed's optimizer keeps, beside what is trained in 16 bits, weights and state in fp32."""
+    return kind in ZERO and 0 < record.trained_bytes < FP32 * record.num_trained
 
 
 def gradient_bytes(step: FitStep) -> int:
@@ -125,7 +131,7 @@ def _copies(gradients: int, shards: Shards) -> float:
 def buffers(step: FitStep, shards: Shards | None) -> float:
     """What comes on top at most: DeepSpeed's buckets, as if in fp32."""
     gradients = gradient_bytes(step)
-    if shards is not None and shards.kind in (Sharding.ZERO_1, Sharding.ZERO_2, Sharding.ZERO_3):
+    if shards is not None and shards.kind in ZERO:
         return 2.0 * min(gradients, BUCKET_ELEMENTS * 4)
     return 0.0
 

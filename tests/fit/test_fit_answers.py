@@ -6,11 +6,12 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
-from fit_builders import record, step
+from fit_builders import GIB, record, step
 from msgspec.structs import replace
 
 from autotune.catalogue.devices import asked
 from autotune.fit.fit import FitOptions, answer, notes
+from autotune.fit.sharding import COPIES
 from autotune.model.fitted import FitVerdict, Sharding
 from autotune.model.recording import FitBreak, MadeUpValue
 
@@ -80,9 +81,25 @@ def test_a_size_that_was_not_reached_has_the_reason_of_the_script():
     assert "DataLoader" in note
 
 
-@pytest.mark.parametrize(("kind", "is_said"), [(Sharding.ZERO_1, True), (Sharding.FSDP, False), (None, False)])
-def test_what_deepspeed_keeps_beside_a_16_bit_model_is_said(kind, is_said):
-    assert any("DeepSpeed" in note for note in said(record(step()), sharding=kind)) is is_said
+@pytest.mark.parametrize(
+    ("kind", "num_trained", "is_counted"),
+    # 3 GiB are trained: fp32 as 3/4 Gi numbers, 16 bits as 3/2 Gi.
+    [
+        (Sharding.ZERO_1, 3 * GIB // 2, True),
+        (Sharding.ZERO_3, 3 * GIB // 2, True),
+        (Sharding.ZERO_1, 3 * GIB // 4, False),
+        (Sharding.FSDP, 3 * GIB // 2, False),
+        (None, 3 * GIB // 2, False),
+    ],
+)
+def test_what_deepspeed_has_in_fp32_of_a_16_bit_model_is_said_to_be_counted_where_it_is(kind, num_trained, is_counted):
+    found = record(step(length=None), num_trained=num_trained)
+    given = {"num_devices": 4, "sharding": kind} if kind is not None else {}
+    (row,) = answer(A100, found, options(**given)).fits
+    assert (COPIES in row.need.parts) is is_counted
+    counted = "DeepSpeed's fp32 weights, optimizer state and gradients of the update of a 16-bit model are counted"
+    assert (counted in said(found, **given)) is is_counted
+    assert any("DeepSpeed" in note for note in said(found, **given)) is is_counted
 
 
 def test_a_script_that_ends_by_itself_is_said_to():
