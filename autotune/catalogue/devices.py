@@ -12,7 +12,11 @@ from msgspec import Struct, convert
 from autotune.catalogue.vocabulary import read
 from autotune.errors import UsageError
 
-GIB = 2**30
+GIB, MIB = 2**30, 2**20
+
+CUDA_CONTEXT = (350 * MIB, 1400 * MIB)
+"""Memory of CUDA's context and of the kernels that are loaded, at least and at most: the former with lazy loading (CUDA
+11.7 and newer), the latter without. NCCL is not in it."""
 
 
 class Link(Struct, frozen=True, forbid_unknown_fields=True):

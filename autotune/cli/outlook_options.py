@@ -13,6 +13,8 @@ from typing import Any
 import click
 
 from autotune.apply import promises
+from autotune.catalogue.devices import asked as asked_card
+from autotune.cli import options
 from autotune.diagnose.diagnose import load
 from autotune.diagnose.outlook import OutlookRequest
 from autotune.errors import UsageError
@@ -27,6 +29,7 @@ AT = (
     "as fast as expected."
 )
 OPTIONS = "Compare with the same run on this many devices: DDP, ZeRO-2, FSDP."
+ON = "Compare with one card of another kind, e.g. a100-80,h100-80; fit plans where this device is no listed card."
 BANDWIDTH = "Between devices, for --options (default: assumed)."
 DEVICE_PRICE = "USD per hour of one device, for --options (default: --price)."
 POSITIVE = click.FloatRange(min=0, min_open=True)
@@ -42,6 +45,7 @@ def outlook(function: Callable[..., Any]) -> Callable[..., Any]:
     for option in (
         click.option("--device-price", type=float, help=DEVICE_PRICE),
         click.option("--bandwidth", type=POSITIVE, metavar="GB/S", help=BANDWIDTH),
+        options.on(ON, multiple=True, metavar="CARDS", callback=options.names),
         click.option("--options", "devices", type=click.IntRange(min=2), metavar="DEVICES", help=OPTIONS),
         click.option("--at", callback=_progress, metavar="PROGRESS", help=AT),
     ):
@@ -51,9 +55,9 @@ def outlook(function: Callable[..., Any]) -> Callable[..., Any]:
 
 def outlook_request(given: Mapping[str, Any]) -> OutlookRequest:
     """What these options ask for."""
-    devices = given["devices"]
-    wanted = DeviceRequest(devices, given["bandwidth"], given["device_price"]) if devices is not None else None
-    return OutlookRequest(given["at"], wanted)
+    devices, cards = given["devices"], tuple(dict.fromkeys(map(asked_card, given["on"])))
+    wanted = DeviceRequest(devices, given["bandwidth"], given["device_price"], cards)
+    return OutlookRequest(given["at"], wanted if devices is not None or cards else None)
 
 
 def load_asked(name: str, given: Mapping[str, Any]) -> Report:

@@ -56,7 +56,7 @@ def _result(name: str, asked: OutlookRequest, given: Mapping[str, Any]) -> tuple
     path = artefacts.resolve(name, Path.cwd())
     if given["verification"]:
         if asked != NOTHING or given["price"] is not None:
-            raise UsageError("--at, --options and --price are about a diagnosis", where="--verification")
+            raise UsageError("--at, --options, --on and --price are about a diagnosis", where="--verification")
         verified = results.verification(path)
         if verified is None:
             raise UsageError("no verification of its changes is stored", where=name, to_do="Make one: autotune verify")

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from msgspec import Struct
 from msgspec.structs import replace
 
+from autotune.catalogue.devices import named
 from autotune.diagnose.promise import promise
 from autotune.model.evidence import RUN
 from autotune.model.finding import Gain, Recommendation
@@ -46,7 +47,7 @@ def outlook(report: Report, recordings: Sequence[Recording], asked: OutlookReque
         payback=_payback(report, gain, numbers),
         promise=promised,
         restart=_restart(report, gain, numbers, asked.at) if asked.at and not is_made else None,
-        comparison=_compare(report, memory, gain, asked.wanted) if asked.wanted else None,
+        comparison=_compare(report, first, memory, gain, asked.wanted) if asked.wanted else None,
     )
 
 
@@ -73,5 +74,8 @@ def _restart(report: Report, gain: Gain | None, numbers: Sequence[int], at: Prog
     return restart(where, gain, numbers, report.run.startup_s, round(interval) if interval else None)
 
 
-def _compare(report: Report, memory: MemoryBudget | None, gain: Gain | None, wanted: DeviceRequest) -> Comparison:
-    return compare(report.evidence, report.step, memory, gain, wanted, report.price_per_hour)
+def _compare(
+    report: Report, first: Recording, memory: MemoryBudget | None, gain: Gain | None, wanted: DeviceRequest
+) -> Comparison:
+    here = named(first.device["name"]) if first.device is not None else None
+    return compare(report.evidence, report.step, memory, gain, wanted, report.price_per_hour, here)

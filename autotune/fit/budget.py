@@ -6,9 +6,9 @@ from pathlib import Path
 
 from msgspec import Struct
 
+from autotune.catalogue.devices import CUDA_CONTEXT
 from autotune.diagnose import diagnose
 from autotune.errors import UsageError
-from autotune.fit.memory_need import CONTEXT
 from autotune.model.evidence import RUN
 from autotune.model.fitted import MemoryNeed
 from autotune.model.outlook import MemoryBudget
@@ -67,4 +67,4 @@ def need(found: MeasuredBudget, samples: int | None) -> MemoryNeed:
     factor = samples / found.samples if samples and found.samples else 1.0
     low = int(fixed + activations * min(1.0, factor) * (1.0 if memory.on_device else 0.0))
     high = max(low, int(fixed + rest * max(1.0, factor)))
-    return MemoryNeed(samples, None, low + CONTEXT[0], high + CONTEXT[1], known if factor == 1.0 else {})
+    return MemoryNeed(samples, None, low + CUDA_CONTEXT[0], high + CUDA_CONTEXT[1], known if factor == 1.0 else {})

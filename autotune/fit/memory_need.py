@@ -4,16 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from autotune.catalogue.devices import Device
+from autotune.catalogue.devices import CUDA_CONTEXT, MIB, Device
 from autotune.fit.sharding import UPDATE, Shards, buffers, phase_peaks, rest_of
 from autotune.model.fitted import MemoryNeed
 from autotune.model.recording import FitRecord, FitStep
-
-MIB = 2**20
-
-CONTEXT = (350 * MIB, 1400 * MIB)
-"""CUDA's context and the kernels that are loaded, at least and at most: the former with lazy loading (CUDA 11.7 and
-newer), the latter without. NCCL is not in it."""
 
 NCCL = (100 * MIB, 1000 * MIB)
 """Buffers of the communicators of a card among several."""
@@ -51,7 +45,7 @@ def of_step(step: FitStep, record: FitRecord, card: Device, shards: Shards | Non
     found = max(phases.values(), key=lambda one: one.num_bytes)
     saved = COMPILED_AWAY if record.compiles else 0.0
     least = max(one.num_bytes - saved * rest_of(step.peaks[phase]) * (phase != UPDATE) for phase, one in phases.items())
-    low = (1 - LOWER_MARGIN) * least + CONTEXT[0] + (NCCL[0] if shards is not None else 0)
+    low = (1 - LOWER_MARGIN) * least + CUDA_CONTEXT[0] + (NCCL[0] if shards is not None else 0)
     high = max(_upper_ends(step, record, card, shards).values())
     return MemoryNeed(step.samples, step.length, int(low), int(high), found.parts)
 
@@ -67,7 +61,7 @@ def _upper_ends(
     held_back = {phase: FRAGMENTATION * one.bytes for phase, one in step.peaks.items()}
     held_back["allocator"] = float(step.reserved_bytes - peak)
     workspace = WORKSPACE_HOPPER if (card.capability or (0, 0)) >= (9, 0) else WORKSPACE
-    fixed = buffers(step, shards) + workspace + CONTEXT[1] + (NCCL[1] if shards is not None else 0)
+    fixed = buffers(step, shards) + workspace + CUDA_CONTEXT[1] + (NCCL[1] if shards is not None else 0)
     return {
         (phase, holder, user): one.num_bytes + held + OWN_MEMORY * rest_of(step.peaks[user]) + fixed
         for phase, one in phase_peaks(step, record, shards).items()

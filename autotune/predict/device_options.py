@@ -1,4 +1,5 @@
-"""The options table: this device as it is and tuned, and k devices in three ways. What to try, never a promise."""
+"""The options table: this device as it is and tuned, other cards, and k devices in three ways. What to try, never a
+promise."""
 
 from __future__ import annotations
 
@@ -8,11 +9,12 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from autotune.catalogue import frameworks
+from autotune.catalogue.devices import CUDA_CONTEXT, Device
 from autotune.model.evidence import RUN, Evidence
 from autotune.model.finding import Gain
 from autotune.model.outlook import Comparison, DeviceSetup, MemoryBudget, ValueRange
 from autotune.model.report import STEPS_WITHOUT_LENGTH, Step
-from autotune.predict import data_parallel, memory_budget
+from autotune.predict import data_parallel, memory_budget, roofline
 from autotune.predict.data_parallel import Devices, DeviceShare, ParallelStrategy
 from autotune.predict.gain_inputs import TRAIN, number
 
@@ -23,11 +25,13 @@ _EFFORT_RAW = "in the script: the wrapper, a DistributedSampler, saves on rank 0
 
 
 class DeviceRequest(Struct, frozen=True):
-    """How many devices. `gb_per_s` between them and USD per hour of each are None where they are to be assumed."""
+    """How many devices (None: one), and which other cards. `gb_per_s` between devices and USD per hour of each are None
+    where they are to be assumed."""
 
-    num_devices: int
+    num_devices: int | None = None
     gb_per_s: float | None = None
     device_price: float | None = None
+    cards: tuple[Device, ...] = ()
 
 
 class ScaledRun(Struct, frozen=True):
@@ -35,6 +39,7 @@ class ScaledRun(Struct, frozen=True):
 
     devices: Devices
     part: DeviceShare
+    micro_batch: int
     step: Step
     budget: MemoryBudget
     fixed_share: float | None
@@ -49,8 +54,10 @@ def compare(
     gain: Gain | None,
     wanted: DeviceRequest,
     price: float | None,
+    here: Device | None = None,
 ) -> Comparison:
-    """The table for `wanted`. `gain` is of what leaves training unchanged, `price` USD per hour of this machine.
+    """The table for `wanted`. `gain` is of what leaves training unchanged, `price` USD per hour of this machine, `here`
+    the card that the run was measured on: None where it trained on the host, or where the card is not listed.
 
     Its steps, and `gain`, are of the whole run: with saves and evaluations at their intervals, where these are known.
     """
@@ -60,28 +67,94 @@ def compare(
         return Comparison(
             why_not="only a run with one process can be scaled; this one has several, or their number is unknown"
         )
+    if wanted.cards and here is None and wanted.num_devices is None:
+        return Comparison(why_not=_NO_CARD)
+    others = tuple(_other(card, here, evidence, step, budget) for card in wanted.cards) if here is not None else ()
+    assumptions: list[str] = []
+    if wanted.cards:
+        assumptions = [_NO_CARD] if here is None else list(_assumptions_of_cards(here, evidence))
+    shared: tuple[DeviceSetup, ...] = ()
+    if wanted.num_devices is not None:
+        run = _scaled(evidence, step, budget, wanted, wanted.num_devices, price)
+        if isinstance(run, str):
+            return Comparison(why_not=run)
+        shared = tuple(_shared(kind, run) for kind in data_parallel.KINDS)
+        assumptions += _assumptions(run, wanted)
+    return Comparison(
+        setups=(*_one_device(step, budget, gain, price), *others, *shared),
+        steps=round(number(evidence, RUN, "run.num_planned_steps") or STEPS_WITHOUT_LENGTH),
+        assumptions=(*assumptions, *_assumptions_of_all(step)),
+    )
+
+
+def _scaled(
+    evidence: Evidence, step: Step, budget: MemoryBudget, wanted: DeviceRequest, num_devices: int, price: float | None
+) -> ScaledRun | str:
+    """What the rows of `num_devices` are made of, or why there are none."""
     size, count = number(evidence, TRAIN, "loader.batch_size"), number(evidence, RUN, "train.accumulation_steps")
     if not size or not count or budget.of(memory_budget.GRADIENTS) is None:
-        return Comparison(why_not="the micro-batch, the accumulation steps or the gradients' size is not known")
-    part = data_parallel.split_step(round(size), round(count), wanted.num_devices)
+        return "the micro-batch, the accumulation steps or the gradients' size is not known"
+    part = data_parallel.split_step(round(size), round(count), num_devices)
     if part is None:
-        why = f"a global batch of {size * count:g} cannot be split evenly over {wanted.num_devices} devices"
-        return Comparison(why_not=why)
+        return f"a global batch of {size * count:g} cannot be split evenly over {num_devices} devices"
     gb_per_s = wanted.gb_per_s or (GPU_GB_PER_S if budget.on_device else HOST_GB_PER_S)
-    run = ScaledRun(
-        devices=Devices(wanted.num_devices, gb_per_s * 1e9),
+    return ScaledRun(
+        devices=Devices(num_devices, gb_per_s * 1e9),
         part=part,
+        micro_batch=round(size),
         step=replace(step, mean_ms=step.run_ms or step.mean_ms),
         budget=budget,
         fixed_share=number(evidence, RUN, "batch_curve.fixed_share"),
-        usd_per_hour=_usd_per_hour(evidence, wanted, price),
+        usd_per_hour=_usd_per_hour(evidence, wanted.device_price, num_devices, price),
         effort=_effort(str(evidence.lookup(RUN, "run.framework"))),
     )
-    return Comparison(
-        setups=(*_one_device(step, budget, gain, price), *(_shared(kind, run) for kind in data_parallel.KINDS)),
-        steps=round(number(evidence, RUN, "run.num_planned_steps") or STEPS_WITHOUT_LENGTH),
-        assumptions=tuple(_assumptions(run, wanted, gb_per_s, round(size))),
+
+
+def _kind(evidence: Evidence) -> str | None:
+    """The type of the numbers of the products; None where the precision is not known."""
+    precision = str(evidence.lookup(RUN, "train.precision")).removesuffix("-mixed")
+    return {"bf16": "bfloat16", "fp16": "float16", "fp32": "float32"}.get(precision)
+
+
+def _other(card: Device, here: Device, evidence: Evidence, step: Step, budget: MemoryBudget) -> DeviceSetup:
+    """The same run on one card of another kind: what the device does is scaled by a roofline, the host stays.
+
+    Where the device's share of the step is not known it may be nothing or all.
+    """
+    kind, busy = _kind(evidence), number(evidence, RUN, "device.busy_share")
+    best, worst = roofline.times_as_long(roofline.KINDS if kind is None else (kind,), here, card)
+    least, most = (min(1.0, best), max(1.0, worst)) if busy is None else (best, worst)
+    scaled = step.mean_ms * (1.0 if busy is None else min(1.0, busy))
+    rest = (step.run_ms or step.mean_ms) - scaled
+    need = [budget.peak_bytes + each for each in CUDA_CONTEXT]
+    has_type = kind != "bfloat16" or card.bf16 is not None
+    surely = need[1] <= card.memory_bytes and has_type
+    return DeviceSetup(
+        name=f"1, {card.name}",
+        num_devices=1,
+        memory=ValueRange(need[0], need[1], "modelled"),
+        exposed=ValueRange(0.0, 0.0, "measured"),
+        step=ValueRange(rest + scaled * least, rest + scaled * most, "assumed"),
+        usd_per_hour=None,
+        effort="a machine with that card",
+        risk="other kernels there" if has_type else "the card has no bf16",
+        fits=True if surely else False if need[0] > card.memory_bytes else None,
     )
+
+
+_NO_CARD = "other cards cannot be compared, as this device is none of the listed ones (fit plans without one)"
+
+
+def _assumptions_of_cards(here: Device, evidence: Evidence) -> Iterator[str]:
+    yield f"other cards by a roofline: peak rates and bandwidths of {here.title} and theirs, with this host"
+    if number(evidence, RUN, "device.busy_share") is None:
+        yield "the device's share of the step is not known: other cards may change none or all of it"
+
+
+def _assumptions_of_all(step: Step) -> Iterator[str]:
+    yield "all rows use the untuned run: tuning comes on top"
+    if step.run_ms is None:
+        yield "saves and evaluations come as often as in the measured steps"
 
 
 def _effort(name: str) -> str:
@@ -118,22 +191,21 @@ def _shared(kind: ParallelStrategy, run: ScaledRun) -> DeviceSetup:
     )
 
 
-def _usd_per_hour(evidence: Evidence, wanted: DeviceRequest, price: float | None) -> float | None:
+def _usd_per_hour(
+    evidence: Evidence, device_price: float | None, num_devices: int, price: float | None
+) -> float | None:
     """Of all devices: as told, or this machine's price by its GPUs, but for no less than the machine."""
-    if wanted.device_price is not None:
-        return wanted.device_price * wanted.num_devices
+    if device_price is not None:
+        return device_price * num_devices
     num_gpus = number(evidence, RUN, "machine.num_gpus") or 1.0
-    return None if price is None else max(price, price * wanted.num_devices / num_gpus)
+    return None if price is None else max(price, price * num_devices / num_gpus)
 
 
-def _assumptions(run: ScaledRun, wanted: DeviceRequest, gb_per_s: float, size: int) -> Iterator[str]:
+def _assumptions(run: ScaledRun, wanted: DeviceRequest) -> Iterator[str]:
     told = "as told" if wanted.gb_per_s else "assumed; --bandwidth"
-    yield f"{gb_per_s:g} GB/s between devices, no latency ({told})"
+    yield f"{run.devices.bytes_per_s / 1e9:g} GB/s between devices, no latency ({told})"
     if run.usd_per_hour is not None:
         told = "as told" if wanted.device_price is not None else "assumed from --price; --device-price"
-        yield f"${run.usd_per_hour:,.2f} per hour for all {wanted.num_devices} ({told})"
-    yield f"the global batch stays: {run.part.count} x {size * run.part.of_size:g} samples on each"
+        yield f"${run.usd_per_hour:,.2f} per hour for all {run.devices.num} ({told})"
+    yield f"the global batch stays: {run.part.count} x {run.micro_batch * run.part.of_size:g} samples on each"
     yield "each device has a loader and CPU cores of its own, as this one"
-    yield "all rows use the untuned run: tuning comes on top"
-    if run.step.run_ms is None:
-        yield "saves and evaluations come as often as in the measured steps"

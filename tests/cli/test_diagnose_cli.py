@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from autotune.catalogue.devices import asked as card
 from autotune.cli import run
 from autotune.diagnose.outlook import NOTHING, OutlookRequest
 from autotune.errors import UsageError
@@ -43,8 +44,9 @@ def test_nothing_is_asked_for_by_itself(asked, words):
 )
 def test_a_progress_line_and_other_devices(asked, verb, of):
     line = "12%|#| 1200/10000 [46:47<5:42:11, 2.33s/it]"
-    run([verb, "--at", line, "--options", "4", "--bandwidth", "300", "--device-price", "2", *of])
-    assert asked == [OutlookRequest(ProgressLine(1200, 10000, 2.33), DeviceRequest(4, 300.0, 2.0))]
+    run([verb, "--at", line, "--options", "4", "--bandwidth", "300", "--device-price", "2", "--on", "h100,T4", *of])
+    cards = (card("h100-80"), card("t4"))
+    assert asked == [OutlookRequest(ProgressLine(1200, 10000, 2.33), DeviceRequest(4, 300.0, 2.0, cards))]
 
 
 def test_a_line_without_a_step_is_refused_before_anything_runs(asked, capsys):
@@ -53,7 +55,7 @@ def test_a_line_without_a_step_is_refused_before_anything_runs(asked, capsys):
     assert asked == []
 
 
-@pytest.mark.parametrize("words", [["--options", "1"], ["--bandwidth", "0"]])
+@pytest.mark.parametrize("words", [["--options", "1"], ["--bandwidth", "0"], ["--on", "gtx1"]])
 def test_numbers_that_mean_nothing_are_refused(asked, words):
     assert run(["diagnose", *words, "train.py"]) == 2
     assert asked == []

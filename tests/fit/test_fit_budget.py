@@ -5,10 +5,10 @@ from types import SimpleNamespace
 
 import pytest
 
+from autotune.catalogue.devices import CUDA_CONTEXT
 from autotune.diagnose import diagnose
 from autotune.errors import UsageError
 from autotune.fit.budget import MeasuredBudget, need, read
-from autotune.fit.memory_need import CONTEXT
 from autotune.model.outlook import MemoryBudget, MemoryPart
 
 PARTS = {"weights": 10, "gradients": 10, "optimizer state": 20, "activations and the rest": 40, "allocator cache": 5}
@@ -21,22 +21,22 @@ def found(samples=4, on_device=True, peak=85, **others):
 
 def test_the_measured_micro_batch_needs_what_was_measured():
     one = need(found(), 4)
-    assert (one.low, one.high) == (80 + CONTEXT[0], 85 + CONTEXT[1])
+    assert (one.low, one.high) == (80 + CUDA_CONTEXT[0], 85 + CUDA_CONTEXT[1])
     assert one.parts["activations and the rest"] == 40
 
 
 def test_a_larger_one_may_need_no_more_or_all_of_it_again():
     one = need(found(), 8)
-    assert (one.low, one.high) == (80 + CONTEXT[0], 40 + 2 * 45 + CONTEXT[1])
+    assert (one.low, one.high) == (80 + CUDA_CONTEXT[0], 40 + 2 * 45 + CUDA_CONTEXT[1])
 
 
 def test_a_smaller_one_may_need_less():
     one = need(found(), 2)
-    assert (one.low, one.high) == (60 + CONTEXT[0], 85 + CONTEXT[1])
+    assert (one.low, one.high) == (60 + CUDA_CONTEXT[0], 85 + CUDA_CONTEXT[1])
 
 
 def test_a_size_beside_an_unknown_micro_batch_is_refused():
-    assert need(found(samples=None), None).high == 85 + CONTEXT[1]
+    assert need(found(samples=None), None).high == 85 + CUDA_CONTEXT[1]
     with pytest.raises(UsageError, match="cannot be scaled"):
         need(found(samples=None), 8)
 
@@ -62,4 +62,4 @@ def test_a_run_of_several_processes_is_refused(monkeypatch):
 
 
 def test_of_a_run_on_the_host_only_the_state_is_sure():
-    assert need(found(on_device=False), 4).low == 40 + CONTEXT[0]
+    assert need(found(on_device=False), 4).low == 40 + CUDA_CONTEXT[0]

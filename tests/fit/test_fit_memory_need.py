@@ -3,10 +3,9 @@ from __future__ import annotations
 import pytest
 from fit_builders import GIB, record, step
 
-from autotune.catalogue.devices import asked
+from autotune.catalogue.devices import CUDA_CONTEXT, asked
 from autotune.fit.memory_need import (
     COMPILED_AWAY,
-    CONTEXT,
     FRAGMENTATION,
     LOWER_MARGIN,
     NCCL,
@@ -23,19 +22,19 @@ A100, H100 = asked("a100-80"), asked("h100-80")
 
 def test_the_lower_end_is_the_peak_with_the_least_context():
     need = of_step(step(rest=10), record(), A100, None)
-    assert need.low == int((1 - LOWER_MARGIN) * 20 * GIB) + CONTEXT[0]
+    assert need.low == int((1 - LOWER_MARGIN) * 20 * GIB) + CUDA_CONTEXT[0]
     assert need.parts == {"weights": 3 * GIB, "gradients": GIB, "optimizer state": 6 * GIB, "activations": 10 * GIB}
 
 
 def test_the_upper_end_has_all_that_cuda_may_take():
     need = of_step(step(rest=10, held_back=2), record(), A100, None)
-    assert need.high == 22 * GIB + int(OWN_MEMORY * 10 * GIB) + WORKSPACE + CONTEXT[1]
+    assert need.high == 22 * GIB + int(OWN_MEMORY * 10 * GIB) + WORKSPACE + CUDA_CONTEXT[1]
     assert of_step(step(rest=10, held_back=2), record(), H100, None).high > need.high
 
 
 def test_a_step_without_holes_is_not_taken_at_its_word():
     need = of_step(step(rest=10), record(), A100, None)
-    assert need.high == int((20 + FRAGMENTATION * 20 + OWN_MEMORY * 10) * GIB) + WORKSPACE + CONTEXT[1]
+    assert need.high == int((20 + FRAGMENTATION * 20 + OWN_MEMORY * 10) * GIB) + WORKSPACE + CUDA_CONTEXT[1]
 
 
 def test_the_peak_may_be_that_of_the_update():

@@ -4,7 +4,8 @@ import pytest
 from fit_builders import GIB, step
 
 from autotune.catalogue.devices import asked
-from autotune.fit.step_time import EXCHANGED, LAUNCH_MS, OF_BANDWIDTH, OF_RATE, step_ms
+from autotune.fit.step_time import EXCHANGED, LAUNCH_MS, step_ms
+from autotune.predict.roofline import OF_BANDWIDTH, OF_RATE
 
 A100, T4 = asked("a100-80"), asked("t4")
 PRODUCT = (10**14, 10**6, "bfloat16", 3)

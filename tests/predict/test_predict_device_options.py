@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 from msgspec.structs import replace
 
+from autotune.catalogue.devices import CUDA_CONTEXT, Device, asked
 from autotune.model.evidence import RUN, Evidence, Value
 from autotune.model.finding import Gain
 from autotune.model.outlook import Comparison, MemoryBudget, MemoryPart, ValueRange
@@ -18,6 +19,7 @@ BUDGET = MemoryBudget(
     tuple(MemoryPart(name, mb * MB, "modelled", "") for name, mb in SIZES.items()), 900 * MB, 1000 * MB, True
 )
 STEP = Step(30, 120.0, 120.0, 130.0, {"forward": 40.0, "backward": 80.0})
+H100 = asked("h100-80")
 GAIN = Gain(1.5, 1.2, 2.0, "modelled")
 FACTS: dict[str, Value] = {
     "run.world_size": 1,
@@ -35,9 +37,10 @@ def table(
     price: float | None = 3.0,
     budget: MemoryBudget | None = BUDGET,
     step: Step = STEP,
+    here: Device | None = H100,
 ) -> Comparison:
     known = Evidence({RUN: FACTS | (facts or {}), "loader#train": {"loader.batch_size": 2}})
-    return compare(known, step, budget, gain, wanted or DeviceRequest(2), price)
+    return compare(known, step, budget, gain, wanted or DeviceRequest(2), price, here)
 
 
 def test_the_rows() -> None:
@@ -133,3 +136,56 @@ def test_why_there_is_none(facts: dict[str, Value], wanted: DeviceRequest, why: 
 
 def test_without_memory_there_is_none() -> None:
     assert table(budget=None).why_not
+
+
+IN_BF16: dict[str, Value] = {"train.precision": "bf16-mixed", "device.busy_share": 0.75}
+A100 = DeviceRequest(cards=(asked("a100-80"),))
+
+
+def test_one_card_of_another_kind_takes_the_share_of_the_device_longer() -> None:
+    found = table(IN_BF16, wanted=A100)
+    assert [row.name for row in found.setups] == ["1, as it is", "1, tuned", "1, a100-80"]
+    row = found.setups[2]
+    # 90 of 120 ms are the device's: by the bandwidths and by the rates of bf16.
+    assert row.step == ValueRange(pytest.approx(30 + 90 * 3350 / 2039), pytest.approx(30 + 90 * 989.4 / 312), "assumed")
+    assert row.memory == ValueRange(900 * MB + CUDA_CONTEXT[0], 900 * MB + CUDA_CONTEXT[1], "modelled")
+    assert (row.fits, row.usd_per_hour) == (True, None)
+    assert any("by a roofline: peak rates and bandwidths of H100" in text for text in found.assumptions)
+
+
+def test_what_the_device_does_not_do_stays_on_another_card() -> None:
+    step = replace(STEP, run_ms=130.0)
+    (row,) = table(IN_BF16 | {"device.busy_share": 0.0}, gain=None, wanted=A100, step=step).setups[1:]
+    assert row.step == ValueRange(130.0, 130.0, "assumed")
+
+
+def test_without_the_share_of_the_device_it_may_be_nothing_or_all() -> None:
+    known: dict[str, Value] = {"train.precision": "bf16-mixed"}
+    found = table(known, gain=None, wanted=A100)
+    assert found.setups[1].step == ValueRange(120.0, pytest.approx(120 * 989.4 / 312), "assumed")
+    assert any("share of the step is not known" in text for text in found.assumptions)
+
+
+@pytest.mark.parametrize(("peak_gib", "fits"), [(13, True), (13.5, None), (15, False)])
+def test_a_card_holds_the_peak_and_the_context(peak_gib: float, fits: bool | None) -> None:
+    budget = MemoryBudget(BUDGET.parts, int(peak_gib * 2**30), 80 * 2**30, True)
+    facts = IN_BF16 | {"train.precision": "fp16-mixed"}
+    assert table(facts, gain=None, wanted=DeviceRequest(cards=(asked("t4"),)), budget=budget).setups[1].fits is fits
+
+
+def test_bf16_is_not_said_to_fit_on_a_card_without_it() -> None:
+    row = table(IN_BF16, gain=None, wanted=DeviceRequest(cards=(asked("t4"),))).setups[1]
+    assert (row.fits, row.risk) == (None, "the card has no bf16")
+
+
+def test_other_cards_stand_beside_several_devices() -> None:
+    found = table(IN_BF16, gain=None, wanted=DeviceRequest(2, cards=A100.cards))
+    assert [row.num_devices for row in found.setups] == [1, 1, 2, 2, 2]
+    assert found.setups[2:] == table(IN_BF16, gain=None).setups[1:]
+
+
+def test_from_a_device_that_is_not_listed_no_card_is_compared() -> None:
+    assert "this device is none of the listed ones" in table(wanted=A100, here=None).why_not
+    both = table(gain=None, wanted=DeviceRequest(2, cards=A100.cards), here=None)
+    assert [row.num_devices for row in both.setups] == [1, 2, 2, 2]
+    assert any("this device is none of the listed ones" in text for text in both.assumptions)

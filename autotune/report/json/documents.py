@@ -657,7 +657,7 @@ class Outlook(TypedDict):
     """Restart a running job, or let it end; null unless --at was given, and where its line is as fast as expected."""
 
     options: Options | None
-    """Other devices; null unless --options was given."""
+    """Other devices; null unless --options or --on was given."""
 
 
 class ExpectedStep(TypedDict):
