@@ -26,6 +26,14 @@ class Link(Struct, frozen=True, forbid_unknown_fields=True):
     over: str
 
 
+class Market(Struct, frozen=True, forbid_unknown_fields=True):
+    """What gpuhunt's catalogue calls a card: name, GB of memory as sold, and "sxm" or "pcie" where there are both."""
+
+    name: str
+    memory: float
+    form: str | None = None
+
+
 class Device(Struct, frozen=True, forbid_unknown_fields=True):
     """A card. The keys are described at the head of devices.toml; rates are TFLOP/s, None where it has no such product.
 
@@ -46,6 +54,7 @@ class Device(Struct, frozen=True, forbid_unknown_fields=True):
     tf32: float | None = None
     fp16: float | None = None
     bf16: float | None = None
+    market: Market | None = None
 
     @property
     def memory_bytes(self) -> int:

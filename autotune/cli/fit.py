@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,7 @@ from autotune.cli import options
 from autotune.cli.output import has_colour, show
 from autotune.cli.script_command import explain_misplaced_options, resolve_command
 from autotune.errors import UsageError
-from autotune.fit import prices
+from autotune.fit import market, prices
 from autotune.fit.fit import FitOptions, fit, load
 from autotune.model.fitted import Fitted, Sharding
 from autotune.outlet import print_stderr
@@ -29,7 +30,10 @@ LENGTH = "Tokens of a sequence (default: as in the script's first batch)."
 DEVICES = "So many cards share a step, each with a micro-batch of its own."
 SHARD = "What they share (default: ddp, each has all of it)."
 RUN_STEPS = "Optimizer steps of the run: times and prices are of so many (default: 1000)."
-PRICES = "A TOML file with the price of each card: [a100-80] with usd_per_hour and date."
+PRICES = (
+    "A TOML file with the price of each card: [a100-80] with usd_per_hour and date. Or gpuhunt: the lowest prices of "
+    "its catalogue (the extra prices)."
+)
 
 
 def _sizes(context: click.Context, parameter: click.Parameter, texts: tuple[str, ...]) -> tuple[int, ...]:
@@ -47,7 +51,7 @@ def _sizes(context: click.Context, parameter: click.Parameter, texts: tuple[str,
 @click.option("--devices", type=click.IntRange(min=1), default=1, help=DEVICES)
 @click.option("--shard", type=click.Choice([one.value for one in Sharding]), help=SHARD)
 @click.option("--run-steps", type=click.IntRange(min=1), help=RUN_STEPS)
-@click.option("--price", type=options.FILE, help=PRICES)
+@click.option("--price", metavar="FILE", help=PRICES)
 @options.load("Answer from the memory budget of a stored diagnosis (last: the newest); starts nothing.")
 @options.startup_limit
 @options.python()
@@ -87,12 +91,19 @@ def _options(words: tuple[str, ...], given: dict[str, Any]) -> FitOptions:
         given["devices"],
         Sharding(shard) if shard is not None else None,
         given["run_steps"],
-        prices.read(given["price"]),
+        _prices(given["price"], given["devices"]),
         python=given["python"],
         lock=not given["no_lock"],
         stdout=sys.stderr.fileno() if is_for_program else None,
         startup_limit_s=given["startup_limit"],
     )
+
+
+def _prices(asked_for: str | None, num_devices: int) -> Mapping[str, prices.Price]:
+    """Of the catalogue, or of a file; ./gpuhunt is a file."""
+    if asked_for == market.NAME:
+        return market.prices(num_devices)
+    return prices.read(Path(asked_for) if asked_for is not None else None)
 
 
 def _load(given: dict[str, Any]) -> Fitted:

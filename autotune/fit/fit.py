@@ -208,6 +208,7 @@ def _card(card: Device, rows: tuple[CardFit, ...], largest: int | None, options:
         largest,
         price.usd_per_hour if price is not None else None,
         price.date.isoformat() if price is not None else "",
+        price.where if price is not None else "",
     )
 
 

@@ -1,10 +1,10 @@
-"""Prices of cards, from a file of the user's.
+"""Prices of cards, from a file of the user's or from gpuhunt's catalogue (market.py).
 
     [a100-80]
     usd_per_hour = 1.89
     date = 2026-11-20       # when that was the price
 
-There are no prices of our own: they change every week.
+There are no prices of our own: they change every week. Every price has the day when it was that.
 """
 
 from __future__ import annotations

@@ -62,7 +62,7 @@ class CardFit(Struct, frozen=True):
 class CardAnswer(Struct, frozen=True):
     """A card with `limit` bytes. `largest` is the largest micro-batch that fits; None is unknown, 0 is none.
 
-    `usd_per_hour` of one card, as seen on `price_date`.
+    `usd_per_hour` of one card, as seen on `price_date` at `price_where` ("" is not told).
     """
 
     name: str
@@ -72,6 +72,7 @@ class CardAnswer(Struct, frozen=True):
     largest: int | None = None
     usd_per_hour: float | None = None
     price_date: str = ""
+    price_where: str = ""
 
 
 class Fitted(Struct, frozen=True):

@@ -119,6 +119,8 @@ def test_prices_and_several_cards(script, capfd, tmp_path):
     assert (found["devices"], found["sharding"], found["steps"]) == (4, "zero2", 500)
     assert size["cost_usd"]["low"] == pytest.approx(size["run_s"]["low"] * 4 * 3.6 / 3600)
     assert found["cards"][0]["price_date"] == "2026-11-20"
+    assert run(["report", found["run"]]) == 0
+    assert "Prices of a card: t4 $3.60 an hour, 2026-11-20" in capfd.readouterr().out
 
 
 @pytest.mark.train

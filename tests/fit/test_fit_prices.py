@@ -1,10 +1,13 @@
 from __future__ import annotations
 
+import sys
 from datetime import date
 
 import pytest
 
+from autotune.catalogue.devices import devices
 from autotune.errors import UsageError
+from autotune.fit import market
 from autotune.fit.prices import Price, read
 
 
@@ -49,3 +52,15 @@ def test_an_unknown_card_is_reported_at_the_file(tmp_path):
     with pytest.raises(UsageError) as raised:
         read(path)
     assert raised.value.where == str(path)
+
+
+def test_without_gpuhunt_its_extra_is_named(monkeypatch):
+    monkeypatch.setitem(sys.modules, "gpuhunt", None)
+    with pytest.raises(UsageError, match="gpuhunt is missing") as raised:
+        market.prices(1)
+    assert 'pip install "autotune-advisor[prices]"' in raised.value.to_do
+
+
+def test_what_the_catalogue_calls_a_card_is_of_one_card_and_form():
+    markets = [one.market for one in devices().values() if one.market is not None]
+    assert len(markets) == len(set(markets)) > 20

@@ -1267,9 +1267,12 @@ class FitCard(TypedDict):
     """The largest that fits, by a line through the sizes that were tried; 0 for none, null: only one size is known."""
 
     usd_per_hour: float | None
-    """Of one card, from the file of --price."""
+    """Of one card, as --price says: from a file, or the lowest of gpuhunt's catalogue."""
 
     price_date: str | None
+    price_where: str | None
+    """Where it was seen; of the catalogue the provider, and whether it is a spot machine."""
+
     sizes: list[FitSize]
 
 

@@ -48,6 +48,7 @@ def _card(card: CardAnswer) -> doc.FitCard:
         "largest_micro_batch": card.largest,
         "usd_per_hour": card.usd_per_hour,
         "price_date": card.price_date or None,
+        "price_where": card.price_where or None,
         "sizes": list(map(_size, card.fits)),
     }
 

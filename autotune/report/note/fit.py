@@ -26,7 +26,7 @@ from autotune.report.note.blocks import (
     Table,
 )
 from autotune.report.text import fit as text
-from autotune.report.units import money, size
+from autotune.report.units import size
 
 ROW = 54
 """Pixels of a row."""
@@ -97,7 +97,7 @@ def _largest(known: list[CardAnswer]) -> Table:
             card.name,
             "not known" if card.largest is None else str(card.largest or "none"),
             size(card.limit),
-            "-" if card.usd_per_hour is None else f"{money(card.usd_per_hour)} an hour, {card.price_date}",
+            text.price(card),
         )
         for card in known
     )

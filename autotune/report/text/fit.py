@@ -23,6 +23,8 @@ def render(fitted: Fitted, colour: bool, width: int) -> str:
     of = size_of_parts(fitted)
     lines = [*_table(fitted), StyledLine(""), *paragraph(LARGEST, ", ".join(largest(fitted)), width)]
     lines += paragraph(f"At the peak{of}", ", ".join(f"{name} {amount}" for name, amount in parts(fitted)), width)
+    if told := prices(fitted):
+        lines += paragraph("Prices of a card", "; ".join(f"{name} {price}" for name, price in told), width)
     lines += paragraph("Basis", basis(fitted), width)
     for note in fitted.notes:
         lines += paragraph("Note", note, width)
@@ -95,6 +97,18 @@ def largest(fitted: Fitted) -> list[str]:
     """ "a100-80 45", of each card of which it is known."""
     known = [card for card in fitted.cards if card.largest is not None]
     return [f"{card.name} {card.largest}" if card.largest else f"{card.name} none" for card in known]
+
+
+def prices(fitted: Fitted) -> list[tuple[str, str]]:
+    """Name and price of each card that has one: "$1.89 an hour, 2026-11-20, runpod, spot"."""
+    return [(card.name, price(card)) for card in fitted.cards if card.usd_per_hour is not None]
+
+
+def price(card: CardAnswer) -> str:
+    """ "$1.89 an hour, 2026-11-20, runpod, spot"; "-" where it has none."""
+    if card.usd_per_hour is None:
+        return "-"
+    return ", ".join(filter(None, [f"{money(card.usd_per_hour)} an hour", card.price_date, card.price_where]))
 
 
 def parts(fitted: Fitted) -> list[tuple[str, str]]:
