@@ -124,6 +124,7 @@ def _devices_mode() -> Any:
     from torch.overrides import TorchFunctionMode
 
     unchanged = {torch.Tensor.cuda, torch.Tensor.pin_memory}
+    of_values = {torch.Tensor.numpy, torch.Tensor.__array__}
 
     class Devices(TorchFunctionMode):
         def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
@@ -131,7 +132,7 @@ def _devices_mode() -> Any:
                 return args[0]
             if func is torch.Tensor.is_pinned:
                 return False
-            if func is torch.Tensor.numpy:
+            if func in of_values:
                 return _values(func, args, kwargs or {})
             if func is torch.Tensor.__format__:
                 return _formatted(func, args)
@@ -195,7 +196,7 @@ def _values(func: Any, args: Any, kwargs: Any) -> Any:
 
     with _disable_current_modes():  # the fake mode would make these fake
         real = torch.ones(tuple(args[0].shape), dtype=args[0].dtype, device="cpu")
-        return func(real)
+        return func(real, *args[1:], **kwargs)
 
 
 def _formatted(func: Any, args: Any) -> Any:

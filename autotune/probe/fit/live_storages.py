@@ -226,6 +226,7 @@ def _false(tensor: Any, args: Any) -> tuple[Any, str]:
 
 _MADE_UP = {
     "aten::_local_scalar_dense": _number,
+    "aten::item": _number,  # in inference mode composite operators come whole
     "aten::is_nonzero": _false,
     "aten::equal": _false,
     "aten::nonzero": _places,

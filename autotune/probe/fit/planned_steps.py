@@ -111,6 +111,8 @@ class PlannedSteps:
             self._session.patches.on_restore(functools.partial(mode.__exit__, None, None, None))
         self._take(module)
         self._session.patches.set(torch, "save", _skipped_save)
+        loader = torch.utils.data.DataLoader
+        self._session.patches.set(loader, "_get_iterator", _with_real_workers(loader._get_iterator))
         storages.start_step()
         self._variants = [{}]
 
@@ -282,6 +284,20 @@ class PlannedSteps:
 
 def _skipped_save(obj: Any, f: Any, *args: Any, **kwargs: Any) -> None:
     """torch.save of a model without memory writes nothing."""
+
+
+def _with_real_workers(get_iterator: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    """A loader that the script starts between two fake steps, as for an evaluation: the tensors of its workers, which
+    are forks of this process, are real."""
+
+    @functools.wraps(get_iterator)
+    def _get_iterator(self: Any) -> Any:
+        from torch.utils._python_dispatch import _disable_current_modes
+
+        with _disable_current_modes():
+            return get_iterator(self)
+
+    return _get_iterator
 
 
 def _repeated(module: Any) -> list[Any]:

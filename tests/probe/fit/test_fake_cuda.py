@@ -4,6 +4,7 @@ import copy
 from concurrent.futures import ThreadPoolExecutor
 from types import SimpleNamespace
 
+import numpy
 import pytest
 import torch
 from torch import nn
@@ -87,7 +88,10 @@ def test_a_fake_tensor_gives_values_to_those_who_ask(pretended):
     with parameters.mode:
         fake = torch.zeros(2, 3)
         assert is_fake(fake)
-        assert fake.numpy().tolist() == [[1.0] * 3] * 2
+        ones = [[1.0] * 3] * 2
+        assert fake.numpy().tolist() == fake.numpy(force=True).tolist() == ones
+        assert numpy.asarray(fake).tolist() == numpy.asarray(fake, dtype="float16").tolist() == ones
+        assert numpy.histogram(fake.data.cpu(), bins=2)[0].sum() == 6
 
 
 def test_tensors_can_be_copied_while_others_are_fake(pretended):

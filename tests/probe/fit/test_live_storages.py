@@ -145,6 +145,15 @@ def test_a_value_that_only_data_can_say_is_made_up_and_named(faked):
     assert {"aten::_local_scalar_dense", "aten::index"} <= names
 
 
+def test_in_inference_mode_a_number_is_made_up_too(faked):
+    """Composite operators come whole there: aten::item, not what it is made of."""
+    model = Net()
+    storages = faked(model)
+    with torch.inference_mode():
+        assert model(torch.randint(0, 100, (4, 8))).sum().item() == 1.0
+    assert any(name in ("aten::item", "aten::_local_scalar_dense") for _, name, _ in storages.made_up)
+
+
 def test_work_is_counted_by_operator(faked):
     model = nn.Linear(64, 32, bias=False)
     storages = faked(model)

@@ -8,6 +8,8 @@ from torch import nn
 from torch.utils.data import DataLoader, TensorDataset
 
 from autotune.collect.request import FitPlan
+from autotune.probe.fit import planned_steps
+from autotune.probe.fit.fake_parameters import FakeParameters, is_fake
 
 
 class Ended(BaseException):
@@ -235,3 +237,10 @@ def test_an_evaluation_between_steps_is_of_no_step(planned):
                 model.eval()(torch.rand(3, 64))
             model.train()
     assert sizes(session) == [(4, 64, 1), (8, 64, 1)]
+
+
+def test_what_a_loader_starts_between_two_fake_steps_is_real():
+    parameters = FakeParameters()
+    with parameters.mode:
+        assert is_fake(torch.zeros(1))
+        assert not is_fake(planned_steps._with_real_workers(lambda loader: torch.zeros(1))(None))
