@@ -124,7 +124,7 @@ def _devices_mode() -> Any:
     from torch.overrides import TorchFunctionMode
 
     unchanged = {torch.Tensor.cuda, torch.Tensor.pin_memory}
-    of_values = {torch.Tensor.numpy, torch.Tensor.__array__}
+    of_values: set[Any] = {torch.Tensor.numpy, torch.Tensor.__array__}
 
     class Devices(TorchFunctionMode):
         def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
