@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from msgspec.structs import replace
 
 from autotune import derive, predict
-from autotune.diagnose import attachments, cpu_conflicts, notes, overlaps
+from autotune.diagnose import attachments, cpu_conflicts, notes, overlaps, rank_cpus
 from autotune.diagnose.manifest import ManifestData
 from autotune.engine.coverage import coverage
 from autotune.engine.evaluate import decline, evaluate
@@ -35,6 +35,7 @@ def build_report(
 
     `script_path` says where the generated script of a name is, or will be.
     """
+    known = replace(known, facts=rank_cpus.of_machine(known.facts, recordings))
     evidence, derived = _evidence(recordings, known)
     is_traced = recordings[0].trace is not None
     evaluation = evaluate(rules, evidence)

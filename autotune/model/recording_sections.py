@@ -29,6 +29,9 @@ class Process(TypedDict):
     group: NotRequired[int]
     """The group of processes that it belongs to."""
 
+    cpus: NotRequired[tuple[int, ...]]
+    """The CPUs that the scheduler may give to it; not in older ones."""
+
     rank: int
     local_rank: int | None
     """None where no launcher set it."""

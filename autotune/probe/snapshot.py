@@ -10,6 +10,7 @@ import traceback
 
 from . import arguments, describe, sampler
 from .hooks import fetches
+from .what_ifs import other_load
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -100,6 +101,7 @@ def _process(session: ProbeSession) -> Row:
         "pid": os.getpid(),
         "ppid": os.getppid(),
         "group": os.getpgrp(),
+        "cpus": sorted(other_load.usable()),
         **session.ranks.row(),
         "argv": [*sys.argv[:1], *arguments.scrub(sys.argv[1:])],
         "executable": sys.executable,
