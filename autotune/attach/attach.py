@@ -10,6 +10,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable
 
 from msgspec import Struct
 
@@ -38,11 +39,12 @@ class AttachOptions(Struct, frozen=True):
     tier: int = ALL_TIERS
 
 
-def attach(options: AttachOptions) -> Attached:
-    """Look at a running process. Raises UsageError where nothing can be seen of it."""
+def attach(options: AttachOptions, on_found: Callable[[], None] = lambda: None) -> Attached:
+    """Look at a running process; `on_found` is called when it begins. Raises UsageError where nothing can be seen."""
     if sys.platform != "linux":
         raise UsageError("a running process can be looked at on Linux", where=target.WHERE)
     found = target.find(options.pid)
+    on_found()
     process = target.described(found)
     samples = sampling.sample(found, options.seconds)
     facts = counted.facts(found, samples, options.at)

@@ -131,9 +131,12 @@ def _look_at(command: tuple[str, ...], given: Mapping[str, Any]) -> None:
         raise UsageError(f"it looks for at most {MOST_SECONDS:,.0f} seconds", where="--seconds")
     wanted = AttachOptions(given["pid"], given["seconds"] or SECONDS, given["at"], given["tier"] or ALL_TIERS)
     output = given["output"]
-    if not given["quiet"]:
-        print_stderr(f"autotune: looking at process {wanted.pid} for {wanted.seconds:g} s; it goes on meanwhile")
-    found = attach(wanted)
+
+    def say() -> None:
+        if not given["quiet"]:
+            print_stderr(f"autotune: looking at process {wanted.pid} for {wanted.seconds:g} s; it goes on meanwhile")
+
+    found = attach(wanted, say)
     text = render("diagnose --pid", found, given["format_"], colour=has_colour(output), width=columns(output))
     show(text, output)
 

@@ -19,8 +19,9 @@ def asked(monkeypatch):
     """What the process was asked to be looked at with."""
     seen = []
 
-    def attach(options):
+    def attach(options, on_found):
         seen.append(options)
+        on_found()
         return attached()
 
     monkeypatch.setattr("autotune.cli.diagnose.attach", attach)
@@ -34,6 +35,12 @@ def test_a_process_is_looked_at_for_as_long_as_is_asked_for(asked, capsys):
     said = capsys.readouterr()
     assert said.err == "autotune: looking at process 4711 for 15 s; it goes on meanwhile\n"
     assert said.out.startswith("Starved by its loader.")
+
+
+def test_a_process_that_is_not_there_is_not_said_to_be_looked_at(capsys):
+    assert run(["diagnose", "--pid", str(2**22 + 1)]) == 2
+    said = capsys.readouterr().err
+    assert "there is no process" in said and "looking at" not in said
 
 
 def test_json_to_a_file(asked, tmp_path):
