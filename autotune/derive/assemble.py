@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 
 from autotune.derive import (
+    averaging,
     busy_cpus,
     calls,
     collectives,
@@ -68,7 +69,7 @@ def derive(
         *loader.facts(first, cpus_per_rank),
         *startup.facts([view.recording for view in views], cpus_per_rank),
         *ranks.facts(first, late, len(missing)),
-        *ranks.averaging_facts(first, mine),
+        *averaging.facts(views),
         *rank_batches.facts([first, *views[1:]], waits, len(missing)),
         *collectives.facts(first, mine),
     )

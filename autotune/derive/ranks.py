@@ -124,16 +124,6 @@ def facts(view: RecordingView, late: RankDelay | None, num_missing: int = 0) -> 
         yield Fact("ranks.slow_host", RUN, late.slow_host)
 
 
-def averaging_facts(view: RecordingView, waits: RankWaits | None) -> Iterator[Fact]:
-    """What DDP's averaging costs in the micro-batches before the last of a step, without waits for other ranks."""
-    if view.window is None or waits is None or waits.averaging_ms is None or waits.averaging_wait_ms is None:
-        return
-    averaged = view.recording.torch_state.get("averaged_backwards") or 0
-    if averaged >= view.window.steps:
-        share = (waits.averaging_ms - waits.averaging_wait_ms) / view.window.mean_ms
-        yield Fact("ranks.early_averaging_share", RUN, share * (1 - view.window.steps / averaged))
-
-
 def rows(views: Sequence[RecordingView], waits: Mapping[int, RankWaits], late: RankDelay | None) -> tuple[Rank, ...]:
     """A row of the report for each measured rank; nothing for one alone."""
     own = _own(views, waits)

@@ -58,7 +58,7 @@ def facts(view: RecordingView) -> Iterator[Fact]:
     interval = median_interval(steps_ns(view))
     if view.window is not None:
         yield Fact("replay.was_measured", RUN, interval is not None)
-        yield Fact("replay.determinism_was_tried", RUN, bool(_changed(view, "deterministic")))
+        yield Fact("replay.determinism_was_tried", RUN, bool(rounds(view, "deterministic")))
         yield Fact("replay.more_threads_were_tried", RUN, any(_is_more(view, n) for n in _threads_tried(view)))
     if interval is not None:
         yield Fact("replay.step_ms", RUN, median(steps_ns(view)) / MS)
@@ -120,7 +120,7 @@ def steps_ns(view: RecordingView) -> list[int]:
     return [ns for what_if in completed(view, "replay") for ns in what_if.result.get("step_ns", ())]
 
 
-def _changed(view: RecordingView, name: str) -> list[ReplayRound]:
+def rounds(view: RecordingView, name: str) -> list[ReplayRound]:
     """The replays with setting `name` changed, each with the one as it is that came last before it in its round."""
     as_is = AS_IT_IS if name in AS_IT_IS else {}
     turns, before = [], None
@@ -161,7 +161,7 @@ def _saved(ratio: float) -> float:
 
 
 def _fused(view: RecordingView, as_is_ms: Sequence[float]) -> Iterator[Fact]:
-    if ratios := _ratios(_changed(view, "fused"), as_is_ms, "update_ns"):
+    if ratios := _ratios(rounds(view, "fused"), as_is_ms, "update_ns"):
         yield Fact("replay.fused_ratio", RUN, 1 / median(ratio for ratio, _ in ratios))
         yield Fact("replay.fused_spread", RUN, math.sqrt(median(spread for _, spread in ratios)))
 
@@ -169,12 +169,12 @@ def _fused(view: RecordingView, as_is_ms: Sequence[float]) -> Iterator[Fact]:
 def _freed(view: RecordingView, as_is_ms: Sequence[float]) -> Iterator[Fact]:
     """Each switch off, beside as it is. A profiler's schedule may record some steps only, and write after some."""
     for switch, name in _SWITCHES.items():
-        ratio = _ratio(_changed(view, switch), as_is_ms)
+        ratio = _ratio(rounds(view, switch), as_is_ms)
         if ratio is not None:
             yield Fact(name, RUN, _saved(ratio))
-    if ratios := _ratios(_changed(view, "deterministic"), as_is_ms):
+    if ratios := _ratios(rounds(view, "deterministic"), as_is_ms):
         yield Fact("replay.determinism_least_share", RUN, _saved(max(ratio for ratio, _ in ratios)))
-    for turn in _changed(view, "profiler"):
+    for turn in rounds(view, "profiler"):
         yield Fact("replay.profiler_share", RUN, _saved(fmean(_ms(turn.changed.result["step_ns"])) / fmean(as_is_ms)))
 
 
@@ -183,13 +183,13 @@ def saved_without(view: RecordingView, name: str) -> tuple[float, float] | None:
 
     A single round has nothing beside it that shows how far a step scatters: it says nothing.
     """
-    ratios = [ratio for ratio, _ in _ratios([turn for turn in _changed(view, name) if turn.before], ())]
+    ratios = [ratio for ratio, _ in _ratios([turn for turn in rounds(view, name) if turn.before], ())]
     return (_saved(median(ratios)), _saved(max(ratios))) if len(ratios) >= LEAST_ROUNDS else None
 
 
 def _threads_tried(view: RecordingView) -> set[int]:
     """Numbers of threads that the script does not have."""
-    return {turn.threads for turn in _changed(view, "threads")}
+    return {turn.threads for turn in rounds(view, "threads")}
 
 
 def _is_more(view: RecordingView, threads: int) -> bool:
@@ -200,7 +200,7 @@ def _is_more(view: RecordingView, threads: int) -> bool:
 
 def _threads(view: RecordingView, as_is_ms: Sequence[float]) -> Iterator[Fact]:
     """Of one thread, and of as many as there are CPUs; what the script has is what they are held beside."""
-    turns, step_ms = _changed(view, "threads"), median(as_is_ms)
+    turns, step_ms = rounds(view, "threads"), median(as_is_ms)
     ratios = {n: _ratio([turn for turn in turns if turn.threads == n], as_is_ms) for n in _threads_tried(view)}
     tried = {threads: ratio for threads, ratio in ratios.items() if ratio is not None}
     if not tried or step_ms <= 0:

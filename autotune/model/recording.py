@@ -251,7 +251,7 @@ class WhatIf(Struct, frozen=True, forbid_unknown_fields=True):
 
     replay         {"num_batches"}                       -> {"step_ns": [..], "update_ns", "micro_ns", "samples",
                                                              "tokens", "other_cpus"}
-    replay_changed {"threads"}, {"fused"}, {"deterministic"}, {"anomaly"}, {"memory_tracing"},
+    replay_changed {"averaging"}, {"threads"}, {"fused"}, {"deterministic"}, {"anomaly"}, {"memory_tracing"},
                    {"profiler"}, {"unused_gradients"}, {"second_derivatives"}, {"float64": false},
                    {"float64": true}: as it is, but watched as without it, or {}: as it is, in turns with them
                                                          -> the same

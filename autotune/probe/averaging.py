@@ -1,7 +1,8 @@
-"""What DDP says of its own averaging of gradients: the part of it that backward does not hide."""
+"""DDP's averaging of gradients: what DDP says of the part that backward does not hide, and steps without it."""
 
 from __future__ import annotations
 
+from . import describe
 from .ending import ours
 
 TYPE_CHECKING = False
@@ -9,6 +10,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from .session import ProbeSession
+    from .shapes import Undo
 
 MOST_ROWS = 256
 """So many backwards of the window are asked about, at 20 microseconds each."""
@@ -40,7 +42,7 @@ class Averaging:
         self.clear()
         for row in self._session.models:
             module = row["object"]()
-            if _times_on_cpu(module):
+            if _averages_on_cpu(module):
                 module._set_ddp_runtime_logging_sample_rate(1)
                 self._models.append(module)
 
@@ -65,7 +67,47 @@ class Averaging:
                 self.rows.append((before[0], exposed, ends - starts))
 
 
-def _times_on_cpu(module: Any) -> bool:
+def can_be_left_out(session: ProbeSession) -> bool:
+    """Whether the script trains one DistributedDataParallel, as it is, on CPUs.
+
+    The order of a static graph and code that was compiled with the averaging in it do not bear to be without it; a
+    `join` of uneven inputs counts the backwards that average.
+    """
+    modules = [row["object"]() for row in session.models]
+    averaging = [module for module in modules if _averages_on_cpu(module)]
+    if len(averaging) != 1 or describe.has_compiled_code():
+        return False
+    joins = getattr(averaging[0], "_join_config", None)
+    return not getattr(averaging[0], "static_graph", True) and not (joins is not None and joins.enable)
+
+
+def leave_out(session: ProbeSession) -> Undo:
+    """Each backward keeps its own gradients from now on, as within no_sync(); what takes it back.
+
+    The switch is set around each forward, which reads it: scripts set it themselves between two of them.
+    """
+    before: list[bool] = []
+
+    def off(module: Any, _: object) -> None:
+        before[:] = [module.require_backward_grad_sync]
+        module.require_backward_grad_sync = False
+
+    def as_was(module: Any, _: object, __: object) -> None:
+        module.require_backward_grad_sync = before[0]
+
+    hooks: list[Any] = []
+    for module in (row["object"]() for row in session.models):
+        if _averages_on_cpu(module):
+            hooks += [module.register_forward_pre_hook(off), module.register_forward_hook(as_was)]
+
+    def undo() -> None:
+        for hook in hooks:
+            hook.remove()
+
+    return undo
+
+
+def _averages_on_cpu(module: Any) -> bool:
     """Whether it is torch's DistributedDataParallel, in a version that can be asked, with its parameters on a CPU."""
     is_ddp = hasattr(module, "_set_ddp_runtime_logging_sample_rate") and hasattr(module, "logger")
     return is_ddp and all(parameter.device.type == "cpu" for parameter in module.parameters())

@@ -220,13 +220,3 @@ def test_on_cuda_the_forward_shows_who_is_late_and_the_sizes_bound_the_wait():
     assert found["ranks.batch_correlation"] == pytest.approx(1.0)
     share = found["ranks.batch_spread_share"]
     assert 0.5 * share < found["ranks.uneven_share"] <= share
-
-
-@pytest.mark.parametrize(("backwards", "early"), [(NUM_STEPS, 0.0), (4 * NUM_STEPS, 0.75), (0, None)])
-def test_what_averaging_costs_before_the_last_micro_batch(backwards, early):
-    """The rank that comes last waits for none: 20 ms of its step of 95 are averaging."""
-    state = {"torch_state": {"averaged_backwards": backwards}}
-    ranks = [alike(0, Work(exposed=50), **state), alike(1, Work(other=30, exposed=20), **state)]
-    found = facts(derive(ranks))
-    step_ms = 10 + 20 + 40 + 50 + 5
-    assert found.get("ranks.early_averaging_share") == (None if early is None else pytest.approx(early * 20 / step_ms))

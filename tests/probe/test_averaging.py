@@ -55,3 +55,58 @@ def test_a_plain_model_is_not_asked(attach):
     session = attach(warmup=2)
     train(torch.nn.Linear(32, 32), 5)
     assert session.averaging.rows == []
+
+
+@pytest.fixture
+def counted(group):
+    """A wrapped model, and the buckets that were sent."""
+    model, sent = DistributedDataParallel(torch.nn.Linear(32, 32)), []
+
+    def hook(_, bucket):
+        sent.append(bucket.index())
+        future = torch.futures.Future()
+        future.set_result(bucket.buffer())
+        return future
+
+    model.register_comm_hook(None, hook)
+    return model, sent
+
+
+def own_switch(model, steps):
+    """A loop that sets DDP's switch itself before each micro-batch."""
+    for _ in range(steps):
+        model.require_backward_grad_sync = True
+        model(torch.ones(4, 32)).sum().backward()
+
+
+@pytest.mark.parametrize("run", [train, own_switch], ids=["plain", "the script sets the switch itself"])
+def test_steps_without_averaging_send_nothing_and_then_all_is_as_it_was(attach, counted, run):
+    model, sent = counted
+    session = attach(warmup=50)
+    run(model, 2)
+    assert len(sent) == 2 and averaging.can_be_left_out(session)
+    undo = averaging.leave_out(session)
+    run(model, 3)
+    assert len(sent) == 2 and model.require_backward_grad_sync
+    undo()
+    run(model, 2)
+    assert len(sent) == 4
+
+
+def static(module):
+    return DistributedDataParallel(module, static_graph=True)
+
+
+@pytest.mark.parametrize("wrapped", [static, torch.nn.Sequential], ids=["a static graph", "no DDP"])
+def test_what_cannot_bear_it_keeps_its_averaging(group, attach, wrapped):
+    session = attach(warmup=50)
+    train(wrapped(torch.nn.Linear(32, 32)), 1)
+    assert not averaging.can_be_left_out(session)
+
+
+def test_two_models_take_turns_that_nobody_knows(group, attach):
+    session = attach(warmup=50)
+    models = [DistributedDataParallel(torch.nn.Linear(32, 32)) for _ in range(2)]
+    for model in models:
+        train(model, 1)
+    assert not averaging.can_be_left_out(session)

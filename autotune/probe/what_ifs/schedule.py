@@ -6,7 +6,7 @@ The order puts what is likelier to break the script later.
 
 from __future__ import annotations
 
-from .. import describe
+from .. import averaging, describe
 from ..hooks import fetches
 from . import loader_test, needless_work, other_load, torch_settings
 
@@ -46,6 +46,9 @@ LOOK_S = {"lines": 2.0}
 LONG_S, VERY_LONG_S = 3.0, 6.0
 """Of longer steps only the operations are looked at, of very long ones nothing: the window has samples of their lines,
 but no other look charges the backward pass to lines."""
+
+RANK_STEPS, RANK_ROUNDS = 4, 2
+"""Of a phase, and of the phases, of a job of several ranks: alike on all of them, whatever their clocks say."""
 
 SAME, HALF, DOUBLE, FOUR = 1, 0.5, 2, 4
 WORTH_LOADING_SHARE = 0.02
@@ -104,10 +107,7 @@ def _of_rounds(session: ProbeSession, kept: BatchBuffer, rounds: int, mean_s: fl
     if not session.request["what_ifs"] or session.window.start is None:
         return []
     if session.world_size() > 1:
-        # All ranks go on for the same few steps; more would ask each of them for the same choices.
-        is_whole = session.window.steps_by == "optimizer" and session.window.ended_by == "steps"
-        is_profiled = is_whole and session.trains_on_cuda()
-        return [("profile", {})] if is_profiled else []
+        return _of_ranks(session, kept)
     saves = not session.has_saved() and loader_test.has_room(session)
     serialised: list[Phase] = [("serialise", {"parts": "model+optimizer"})] if saves else []
     if session.window.steps_by != "optimizer":
@@ -128,6 +128,20 @@ def _of_rounds(session: ProbeSession, kept: BatchBuffer, rounds: int, mean_s: fl
     half: list[Phase] = [("micro_batch", {"factor": HALF})] if kept.have_halves() else []
     sizes = _sizes(rounds, DOUBLE)
     return [*looks, replay, *loading, *serialised, *watch, *half, *sizes, *narrow, *in_turns, *stopped, *last]
+
+
+def _of_ranks(session: ProbeSession, kept: BatchBuffer) -> list[Phase]:
+    """All ranks go on for the same few steps. The last of them are without averaging: no rank waits for one that left.
+
+    More would ask each of them for the same choices.
+    """
+    if session.window.steps_by != "optimizer" or session.window.ended_by != "steps":
+        return []
+    if session.trains_on_cuda():
+        return [("profile", {})]
+    can_go_on = len(kept) > 0 or session.train_loader() < 0
+    turns: list[Phase] = [("replay_changed", {}), ("replay_changed", {"averaging": False})]
+    return RANK_ROUNDS * turns if can_go_on and averaging.can_be_left_out(session) else []
 
 
 def _sizes(rounds: int, factor: int) -> list[Phase]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import threading
 
-from .. import describe
+from .. import averaging, describe
 from . import other_load
 
 TYPE_CHECKING = False
@@ -168,6 +168,7 @@ def _with_fused(optimizers: list[Any]) -> Undo:
 
 
 _WITHOUT = {
+    "averaging": averaging.leave_out,
     "deterministic": _without_determinism,
     "anomaly": _without_anomaly,
     "memory_tracing": _without_memory_tracing,

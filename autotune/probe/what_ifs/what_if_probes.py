@@ -157,6 +157,8 @@ class WhatIfProbes:
             self._record("completed", self._step_result())
 
     def _steps_of_phase(self) -> int:
+        if self._session.world_size() > 1:
+            return schedule.RANK_STEPS
         spent_s = (clock.now() - self._marks[0][0]) / 1e9
         # A changed setting may make steps many times as long.
         wanted = schedule.steps(self._phases[0], self._mean_s(), self._rounds)
@@ -189,7 +191,8 @@ class WhatIfProbes:
         result = loader_test.step_result(name, spans)
         factor = arguments.get("factor", 1)
         sizes = {unit: None if mean is None else factor * mean for unit, mean in self._kept.means().items()}
-        sizes["other_cpus"] = other_load.cpus(self._others)
+        # Of several ranks the others are no other programs.
+        sizes["other_cpus"] = other_load.cpus(self._others) if self._session.world_size() == 1 else None
         return {**result, **sizes, **({"peak_bytes": self._session.peak_bytes()} if name == "micro_batch" else {})}
 
     def _load_alone(self, ref: int) -> None:

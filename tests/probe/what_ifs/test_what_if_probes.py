@@ -383,12 +383,26 @@ def test_each_training_phase_has_a_clock_of_its_own_on_cuda(run, monkeypatch):
     assert len(started) == len(trained) > 3
 
 
-@pytest.mark.parametrize(("on_cuda", "phases"), [(True, [("profile", {})]), (False, [])])
-def test_several_ranks_are_profiled_for_the_same_few_steps_and_asked_nothing(probed, on_cuda, phases):
-    probed.window.steps_by, probed.window.start, probed.window.ended_by = "optimizer", 5, "steps"
+AS_IS, ALONE = ("replay_changed", {}), ("replay_changed", {"averaging": False})
+
+
+@pytest.mark.parametrize(
+    ("on_cuda", "has_ddp", "ended_by", "phases"),
+    [
+        (True, True, "steps", [("profile", {})]),
+        (False, True, "steps", [AS_IS, ALONE, AS_IS, ALONE]),
+        (False, False, "steps", []),
+        (False, True, "time_limit", []),
+    ],
+)
+def test_several_ranks_are_asked_the_same_for_the_same_few_steps(
+    probed, monkeypatch, on_cuda, has_ddp, ended_by, phases
+):
+    monkeypatch.setattr(schedule.averaging, "can_be_left_out", lambda session: has_ddp)
+    probed.window.steps_by, probed.window.start, probed.window.ended_by = "optimizer", 5, ended_by
     probed.trains_on_cuda, probed.world_size = lambda: on_cuda, lambda: 2
     probed.request["what_ifs"] = True
-    assert schedule.choose(probed, None, 0.1)[1] == phases
+    assert schedule.choose(probed, [], 0.1)[1] == phases
 
 
 @pytest.mark.parametrize(("mean_s", "ranks", "steps"), [(0.5, 1, 3), (0.01, 1, 10), (0.0001, 1, 50), (0.0001, 2, 3)])
