@@ -759,6 +759,7 @@ WITH_TESTS_OF_THEIR_OWN = (
     "derive.repeated_backward",
     "derive.needless_work",
     "derive.mfu",
+    "derive.averaging",
 )
 """Each has a file of its own in this folder."""
 
