@@ -57,14 +57,16 @@ def _upper_ends(
 
     They differ in the phase of the peak, in what is held back, and in the phase whose operators take memory themselves.
     """
-    peak = max(one.bytes for one in step.peaks.values())
-    held_back = {phase: FRAGMENTATION * one.bytes for phase, one in step.peaks.items()}
-    held_back["allocator"] = float(step.reserved_bytes - peak)
+    phases = phase_peaks(step, record, shards)
+    peak, own = max(one.bytes for one in step.peaks.values()), max(one.num_bytes for one in phases.values())
+    held_back = {phase: FRAGMENTATION * one.num_bytes for phase, one in phases.items()}
+    # The allocator was followed through a step of one card: a part of the step leaves the same part of its gaps.
+    held_back["allocator"] = (step.reserved_bytes - peak) * min(1.0, own / peak)
     workspace = WORKSPACE_HOPPER if (card.capability or (0, 0)) >= (9, 0) else WORKSPACE
     fixed = buffers(step, shards) + workspace + CUDA_CONTEXT[1] + (NCCL[1] if shards is not None else 0)
     return {
         (phase, holder, user): one.num_bytes + held + OWN_MEMORY * rest_of(step.peaks[user]) + fixed
-        for phase, one in phase_peaks(step, record, shards).items()
+        for phase, one in phases.items()
         for holder, held in held_back.items()
         for user in step.peaks
     }
