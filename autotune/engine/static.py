@@ -6,8 +6,10 @@ from autotune.catalogue import facts
 from autotune.engine.expr import compile_expression
 from autotune.model.rule import Rule
 
-FILES = "scan."
-SUPPLIERS = (FILES, "machine.")
+CODE = "code."
+"""What the name of a fact about code begins with."""
+
+SUPPLIERS = ("scan.", "machine.")
 OF_A_RUN = ("machine.sampler",)
 """Of those suppliers, what watches a run."""
 
@@ -32,9 +34,8 @@ def needs_a_run(name: str) -> bool:
 
 
 def is_of_code(name: str) -> bool:
-    """Whether nothing but the reading of files tells the fact `name`."""
-    fact = facts().get(name)
-    return fact is not None and fact.supplier.startswith(FILES) and name not in READ_OFF_FILES_TOO
+    """Whether nothing but the reading of code tells the fact `name`."""
+    return name.startswith(CODE)
 
 
 def decides_without_a_run(rule: Rule) -> bool:

@@ -55,11 +55,6 @@ def names_in(tree: ast.expr) -> tuple[str, ...]:
     return tuple(dict.fromkeys(word for word in words if word in kinds()))
 
 
-def calls(tree: ast.expr) -> frozenset[str]:
-    """The names of the functions that `tree` calls."""
-    return frozenset(dotted(node.func) for node in ast.walk(tree) if isinstance(node, ast.Call))
-
-
 def limits_in(tree: ast.expr) -> tuple[str, ...]:
     """The names of the limits that `tree` reads, without `limits.`."""
     words = (dotted(node) for node in ast.walk(tree) if isinstance(node, ast.Attribute))

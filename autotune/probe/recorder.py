@@ -30,7 +30,6 @@ class Recorder:
     `loader` is the one that was asked last, `loader_backwards` counts backwards by it, and `own_ns` is the time that
     the hooks themselves took in the thread that trains: beside large models their code and data are in no cache, and
     one call takes ten times as long as in a loop of its own.
-    `batches_ns` is what of it the looks at batches took.
     `sniff`, if any, is called with every module that runs inside a root's forward.
     `modules`, if any, is told of every module whose call begins or ends inside a root's forward, that of the root too.
     `passes`, if any, makes each call of backward and notes it.
@@ -66,7 +65,6 @@ class Recorder:
         self.loader = -1
         self.num_backwards = 0
         self.num_batches = 0
-        self.batches_ns = 0
         self.loader_backwards: dict[int, int] = {}
         self.own_ns = 0
         self.input_elements = 0

@@ -249,6 +249,11 @@ def without(key: str) -> tuple[str, str]:
         ),
         (
             '"loader.wait_share < l',
+            '"not surely(config.is_lora) and loader.wait_share < l',
+            "only [static] may take `config.is_lora` to be false by surely() while it is unknown",
+        ),
+        (
+            '"loader.wait_share < l',
             '"loader.wait_ms < l',
             "useless 1.when: `loader.wait_ms < limits.min_wait` compares",
         ),
@@ -271,6 +276,13 @@ def test_a_mistake_names_file_key_and_remedy(tmp_path, old: str, new: str, what:
     assert what in raised.value.what
     assert all(line.startswith("dataloader/DL001.toml: ") for line in raised.value.what.splitlines())
     assert raised.value.exit_code == 2
+
+
+def test_beside_a_run_what_only_code_shows_may_be_taken_to_be_false(tmp_path) -> None:
+    old = 'when = "loader.wait_share < limits.min_wait"'
+    new = 'when = "not surely(code.uses_ddp) and loader.wait_share < limits.min_wait"'
+    assert old in GOOD
+    assert "code.uses_ddp" in load_rule(write(tmp_path, GOOD.replace(old, new))).useless[0].when
 
 
 @pytest.mark.parametrize(

@@ -347,6 +347,9 @@ def test_an_address_of_a_proxy_that_is_none(storage) -> None:
 
 MANY = Space((Axis("many", "run", tuple({"x.many": value} for value in range(40)), 0),), memory_limit_bytes=100)
 LONGEST_S = 3.0
+MOST_STOPPED = 2 * 2
+"""Two locks that are left behind, and two tuners that go on."""
+
 TUNER = """
 import sys, time
 from autotune.model.tuned import Axis, Space, SearchTrial, Outcome
@@ -383,12 +386,14 @@ def test_tuners_that_are_killed_at_any_moment_lose_nothing_that_ended_and_others
     said = [line for _, line in told] + [line for out in outputs for line in out.splitlines(keepends=True)]
     ended = {trial.candidate for trial in opened(storage, MANY).trials()}
     assert {(int(line),) for line in said} <= ended == {(value,) for value in range(40)}
-    # A killed tuner may leave the journal's lock behind, for 30 s: what another one tries meanwhile takes too long.
+    # A tuner that is killed while it holds the journal's lock stops the others for 30 s. A trial that one of them had
+    # begun then counts as lost, and may be tried again: once, and not before its longest time is over.
     starts = defaultdict(list)
     for one in native(storage).trials:
         if module.RECORD in one.user_attrs:
             starts[tuple(one.user_attrs[module.RECORD]["candidate"])].append(one.datetime_start)
     gaps = [later - earlier for times in starts.values() for earlier, later in pairwise(sorted(times))]
+    assert len(gaps) <= MOST_STOPPED
     assert all(gap > timedelta(seconds=LONGEST_S) for gap in gaps)
 
 

@@ -16,10 +16,7 @@ if TYPE_CHECKING:
 
 MOST_BATCHES = 400
 ALL_UNTIL = 64
-"""So many batches are looked at one by one; after that one in eight at most, because looking costs time."""
-
-MOST_SHARE = 0.001
-"""Of the time, what that looking may take then."""
+"""So many batches are looked at one by one; after that one in eight, because looking costs time."""
 
 MOST_TOKENS = 1 << 20
 """A batch with more tokens than this is described without looking into it."""
@@ -49,17 +46,13 @@ def note(session: ProbeSession, ref: int, batch: Any) -> None:
     if len(recorder.batches) >= MOST_BATCHES or session.window.is_over:
         return
     recorder.num_batches += 1
-    start = clock.now()
-    is_dear = recorder.batches_ns > MOST_SHARE * (start - recorder.origin)
-    if recorder.num_batches > ALL_UNTIL and (recorder.num_batches % 8 or is_dear):
+    if recorder.num_batches > ALL_UNTIL and recorder.num_batches % 8:
         return
     try:
         row = describe(leaves(batch), _pad_id(session, ref))
         session.plan.keep(ref, batch, row)
     except Exception:  # an odd type of tensor or container: the batch stays undescribed, which means unknown
         return
-    finally:
-        recorder.batches_ns += clock.now() - start
     recorder.batches.append({"loader": ref, "at_ns": clock.now() - recorder.origin, **row})
 
 

@@ -173,14 +173,10 @@ def test_the_pad_id_of_the_embedding_is_the_last_resort(probed):
     assert probed.recorder.batches[0]["lengths"] == [3, 2, 4]
 
 
-@pytest.mark.parametrize(("most_share", "expected"), [(1.0, 4 + 3), (0.0, 4)])
-def test_after_the_first_batches_one_in_eight_is_looked_at_where_that_is_cheap(
-    probed, monkeypatch, most_share, expected
-):
+def test_after_the_first_batches_one_in_eight_is_looked_at(probed, monkeypatch):
     monkeypatch.setattr(batches, "ALL_UNTIL", 4)
-    monkeypatch.setattr(batches, "MOST_SHARE", most_share)
     list(DataLoader(torch.arange(24.0), batch_size=1))
-    assert len(probed.recorder.batches) == expected
+    assert len(probed.recorder.batches) == 4 + 3
 
 
 def test_a_long_run_keeps_a_limited_number(probed, monkeypatch):

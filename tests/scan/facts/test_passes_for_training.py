@@ -41,6 +41,31 @@ STEP = """
         optimizer.step()
 """
 
+METHODS = """
+class Trainer:
+    def embed(self):
+        self.net.eval()
+        with torch.no_grad():
+            z = self.net(images)
+        self.net.train()
+        return z
+
+    def train_epoch(self, loader, best):
+        for x in loader:
+            loss = self.net(x).mean()
+            self.optimizer.zero_grad()
+            loss.backward()
+            self.optimizer.step()
+
+    def run(self):
+        for epoch in range(9):
+            found = self.embed()
+            BODY
+
+
+Trainer().run()
+"""
+
 CASES = {
     "clusters become labels": (
         True,
@@ -102,6 +127,65 @@ CASES = {
     "the model itself": (
         False,
         VALIDATE + "for epoch in range(9):\n" + STEP + "    net.best = validate(net)\n",
+    ),
+    "a queue and a scale that the step itself keeps": (
+        False,
+        "for epoch in range(9):\n"
+        + STEP.replace("criterion(out, y)", "clip(out, queue) * net.logit_scale")
+        + "        with torch.no_grad():\n            net.logit_scale.clamp_(0, 4.6)\n            queue[i:j] = out\n"
+        + "    net.eval()\n    with torch.no_grad():\n        hits = sum(net(x).argmax(1) for x in val_loader)\n"
+        + "    net.train()\n    print(hits)\n",
+    ),
+    "a bank and a validation in the same lines": (
+        False,
+        "for epoch in range(9):\n    net.eval()\n    with torch.no_grad():\n        bank = net(images)\n"
+        + "    net.train()\n"
+        + STEP.replace("criterion(out, y)", "nce(out, bank)")
+        + "    net.eval()\n    with torch.no_grad():\n        hits = net(held_out).argmax(1)\n    print(hits)\n",
+    ),
+    "a loader inside of the evaluation": (
+        False,
+        "def check(net):\n    net.eval()\n    with torch.no_grad():\n        subset = Subset(val, ids)\n"
+        + "        loader = DataLoader(subset, 64)\n        for x, y in loader:\n            total = net(x)\n"
+        + "    print(total)\n"
+        + "for epoch in range(9):\n"
+        + STEP
+        + "    check(net)\n",
+    ),
+    "the best so far beside settings": (
+        False,
+        VALIDATE
+        + "for epoch in range(9):\n"
+        + STEP.replace("criterion(out, y)", "criterion(out, y) * args.alpha * cfg['beta']")
+        + "    args.best = validate(net)\n    cfg['best'] = args.best\n",
+    ),
+    "methods: a best score is no data": (False, METHODS.replace("BODY", "self.train_epoch(self.loader, found)")),
+    "methods: labels": (True, METHODS.replace("BODY", "self.train_epoch(found, 1)")),
+    "methods: a bank of the object": (
+        True,
+        METHODS.replace("BODY", "self.bank = found").replace("self.net(x)", "self.net(x) @ self.bank"),
+    ),
+    "a frozen teacher is no pass": (
+        True,
+        "teacher = Net()\nteacher.eval()\n"
+        + EMBED
+        + "for epoch in range(9):\n    bank = embed(net)\n"
+        + STEP.replace("criterion(out, y)", "nce(out, bank, teacher(x))"),
+    ),
+    "a model without a name": (None, "unwrap(net).eval()\n" + EMBED + "for epoch in range(9):\n" + STEP),
+    "another file may evaluate": (
+        None,
+        "from helpers import validate\n"
+        + EMBED
+        + "for epoch in range(9):\n    bank = embed(net)\n"
+        + STEP.replace("criterion(out, y)", "nce(out, bank)")
+        + "    validate(net)\n",
+    ),
+    "an annotation that calls": (
+        True,
+        EMBED
+        + "for epoch in range(9):\n    bank: Annotated[Tensor, Check(bank)] = embed(net)\n"
+        + STEP.replace("criterion(out, y)", "nce(out, bank)"),
     ),
     "no pass": (None, "for epoch in range(9):\n" + STEP),
 }
