@@ -278,6 +278,16 @@ def test_a_rollout_in_every_step_without_a_loader_is_no_evaluation():
     assert len(found(repeated(*[by_hand] * 9, rollout), loaders=())) == 1
 
 
+def test_a_step_may_have_many_backwards_and_still_do_it_once():
+    def attacked(script: Script) -> None:
+        for _ in range(4):
+            script.forward(5)
+            script.run("backward", 5)
+        rollout(script)
+
+    assert found(repeated(*[attacked] * 5), loaders=()) == []
+
+
 def test_what_one_step_in_many_does_with_its_own_batch_is_an_evaluation():
     assert found(repeated(*[Script.step] * 9, labels_in_eval_mode)) == [(595, 600, False, True)]
 

@@ -68,6 +68,11 @@ def test_what_cannot_be_compared_has_no_mark(value):
     assert mark(value) is None
 
 
+def test_one_value_throughout_tells_as_much_as_one_number():
+    assert results.marked(torch.full((64,), 3))[1] == results.marked(torch.zeros(8, 8))[1] == 1
+    assert results.marked(torch.full((64,), 3).index_fill(0, torch.tensor([60]), 2))[1] == 64
+
+
 def constant():
     return torch.arange(32.0)
 
