@@ -23,7 +23,8 @@ HERE = Path(__file__).parent
 GIB = 2**30
 CONTEXT = (350 * 2**20, 1400 * 2**20)
 NCCL = (100 * 2**20, 1000 * 2**20)
-"""What the ends of the interval have for CUDA's context, and on several cards for NCCL: autotune/catalogue/devices.py, autotune/fit/memory_need.py."""
+"""What the ends of the interval have for CUDA's context, and on several cards for NCCL: autotune/catalogue/devices.py,
+autotune/fit/memory_need.py."""
 
 
 def row_name(run: dict[str, Any], samples: str) -> str:
