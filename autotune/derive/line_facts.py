@@ -7,7 +7,7 @@ import re
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 
-from autotune.derive import loop_facts, repeated_backward, row_facts
+from autotune.derive import loop_facts, parametrizations, repeated_backward, row_facts
 from autotune.derive.kernels import shares
 from autotune.derive.lines import (
     TABLE_GRADIENT,
@@ -102,6 +102,7 @@ def facts(view: RecordingView) -> Iterator[Fact]:
     yield from _frozen(view, found)
     yield from row_facts.facts(view, found)
     yield from repeated_backward.facts(found)
+    yield from parametrizations.facts(view, found)
 
 
 def _frozen(view: RecordingView, found: LineCosts) -> Iterator[Fact]:

@@ -331,6 +331,9 @@ class ModuleName(TypedDict):
     is_trained: NotRequired[bool]
     """It, or the root model that it is part of, has weights that are trained."""
 
+    calls: NotRequired[int]
+    """How often it was called in the steps of this record, and in what was under way when they began and ended."""
+
 
 class LineSample(TypedDict):
     """Stack samples of one place."""

@@ -757,6 +757,7 @@ WITH_TESTS_OF_THEIR_OWN = (
     "derive.line_facts",
     "derive.row_facts",
     "derive.repeated_backward",
+    "derive.parametrizations",
     "derive.needless_work",
     "derive.mfu",
     "derive.averaging",

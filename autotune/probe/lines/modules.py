@@ -27,11 +27,13 @@ class ModuleStack:
         self.changes: list[tuple[int, int]] = []
         self._keeps_changes = keeps_changes
         self._known: dict[int, Any] = {}
+        self._calls: Counter[int] = Counter()
 
     def calling(self, module: Any, call: Function, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """`call(module, *args, **kwargs)`, noted."""
         key = id(module)
         self._known[key] = module
+        self._calls[key] += 1
         self.stack.append(key)
         self._note()
         try:
@@ -58,6 +60,7 @@ class ModuleStack:
                 "type": type(module).__name__,
                 "is_frozen": _is_frozen(module),
                 "is_trained": key in trained or _is_trained(module),
+                "calls": self._calls[key],
             }
             for key, module in self._known.items()
         }
