@@ -91,12 +91,15 @@ def asked(name: str, where: str = "--on") -> Device:
 
 
 def named(gpu_name: str | None) -> Device | None:
-    """The card whose driver reports `gpu_name` ("NVIDIA H100 80GB HBM3"); None where it is not listed."""
+    """The card whose driver reports `gpu_name` ("NVIDIA H100 80GB HBM3"); None where it is not listed.
+
+    A MIG slice ("NVIDIA A100-SXM4-80GB MIG 1g.10gb") has a part of a card's memory and rates: it is none.
+    """
     found = [
         (sum(map(len, words)), one)
         for one in devices().values()
         for words in one.names
-        if gpu_name and all(_has(gpu_name, word) for word in words)
+        if gpu_name and not _has(gpu_name, "MIG") and all(_has(gpu_name, word) for word in words)
     ]
     return max(found, key=lambda each: each[0])[1] if found else None
 

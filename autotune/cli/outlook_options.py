@@ -54,9 +54,13 @@ def outlook(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def outlook_request(given: Mapping[str, Any]) -> OutlookRequest:
-    """What these options ask for."""
+    """What these options ask for. Raises UsageError for one that would change nothing."""
     devices, cards = given["devices"], tuple(dict.fromkeys(map(asked_card, given["on"])))
-    wanted = DeviceRequest(devices, given["bandwidth"], given["device_price"], cards)
+    for name in ("device_price", "bandwidth"):
+        if given[name] is not None and devices is None:
+            where = f"--{name.replace('_', '-')}"
+            raise UsageError("it is of several devices", where=where, to_do="Say how many there are: --options 4.")
+    wanted = DeviceRequest(devices or 1, given["bandwidth"], given["device_price"], cards)
     return OutlookRequest(given["at"], wanted if devices is not None or cards else None)
 
 

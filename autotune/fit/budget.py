@@ -6,7 +6,6 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from autotune.catalogue.devices import CUDA_CONTEXT
 from autotune.diagnose import diagnose
 from autotune.errors import UsageError
 from autotune.model.evidence import RUN
@@ -46,25 +45,20 @@ def read(name: str, cwd: Path) -> MeasuredBudget:
 
 
 def need(found: MeasuredBudget, samples: int | None) -> MemoryNeed:
-    """What a micro-batch of `samples` needs. Activations and the rest grow in step with it, or not at all.
+    """What a micro-batch of `samples` needs: predict.memory_budget.card_need.
 
-    Lower end: weights, gradients and optimizer state, and on a device the activations of the smaller of the measured
-    and the asked micro-batch. Upper end: the whole measured peak, its rest scaled up to the larger of the two. Parts
-    belong to the measured micro-batch alone. Raises UsageError where nothing can be scaled.
+    Parts belong to the measured micro-batch alone. Raises UsageError where nothing can be scaled.
     """
     memory = found.memory
     every = (names.WEIGHTS, names.GRADIENTS, names.OPTIMIZER, names.ACTIVATIONS)
     known = {name: size for name in every if (size := memory.of(name)) is not None}
     activations = known.get(names.ACTIVATIONS)
-    fixed = sum(known.values()) - (activations or 0)
-    rest = memory.peak_bytes - fixed
-    if activations is None or rest < 0:
+    if activations is None or sum(known.values()) > memory.peak_bytes:
         what = "what activations took at the measured peak is unknown: its known parts do not leave a rest"
         raise UsageError(what, where="--load", to_do=TO_DO)
     if samples is not None and found.samples is None:
         what = "the micro-batch of the stored run is unknown, so its peak cannot be scaled to another"
         raise UsageError(what, where="--batch", to_do=f"Leave --batch out, or: {TO_DO}")
     factor = samples / found.samples if samples and found.samples else 1.0
-    low = int(fixed + activations * min(1.0, factor) * (1.0 if memory.on_device else 0.0))
-    high = max(low, int(fixed + rest * max(1.0, factor)))
-    return MemoryNeed(samples, None, low + CUDA_CONTEXT[0], high + CUDA_CONTEXT[1], known if factor == 1.0 else {})
+    low, high = names.card_need(memory, factor)
+    return MemoryNeed(samples, None, low, high, known if factor == 1.0 else {})

@@ -159,7 +159,8 @@ class ValueRange(Struct, frozen=True):
 class DeviceSetup(Struct, frozen=True):
     """One row: memory of each device in bytes, exposed communication and step in ms, the price of all devices.
 
-    `fits` says whether the memory is there; None is not known.
+    `fits` says whether `limit_bytes` of each device hold it; None is not known. It is too close where the limit lies
+    within `memory`.
     """
 
     name: str
@@ -171,6 +172,7 @@ class DeviceSetup(Struct, frozen=True):
     effort: str
     risk: str
     fits: bool | None = None
+    limit_bytes: int | None = None
 
 
 class Comparison(Struct, frozen=True):

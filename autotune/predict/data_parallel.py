@@ -74,7 +74,8 @@ def split_step(size: int, count: int, num_devices: int) -> DeviceShare | None:
 def memory(kind: ParallelStrategy, devices: Devices, part: DeviceShare, budget: MemoryBudget) -> ValueRange | None:
     """Peak bytes of each device; None when a part of it is unknown.
 
-    With the micro-batch the rest shrinks at best all (activations), at worst not at all (data, temporary results).
+    With the micro-batch the rest shrinks at best all (activations), at worst not at all (data, temporary results). At
+    best the allocator keeps no cache.
     """
     shared = {parts.WEIGHTS: kind.weights, parts.GRADIENTS: kind.gradients, parts.OPTIMIZER: kind.state}
     rest = budget.of(parts.ACTIVATIONS)
@@ -85,7 +86,8 @@ def memory(kind: ParallelStrategy, devices: Devices, part: DeviceShare, budget: 
             if each.num_bytes is None:
                 return None
             total += each.num_bytes / (devices.num if shared.get(each.name) else 1)
-    return None if rest is None else ValueRange(total + rest * part.of_size, total + rest, "modelled")
+    least = total - (budget.of(parts.CACHE) or 0)
+    return None if rest is None else ValueRange(least + rest * part.of_size, total + rest, "modelled")
 
 
 def exposed_communication_ms(

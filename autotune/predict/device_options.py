@@ -9,7 +9,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from autotune.catalogue import frameworks
-from autotune.catalogue.devices import CUDA_CONTEXT, Device
+from autotune.catalogue.devices import Device
 from autotune.model.evidence import RUN, Evidence
 from autotune.model.finding import Gain
 from autotune.model.outlook import Comparison, DeviceSetup, MemoryBudget, ValueRange
@@ -25,10 +25,10 @@ _EFFORT_RAW = "in the script: the wrapper, a DistributedSampler, saves on rank 0
 
 
 class DeviceRequest(Struct, frozen=True):
-    """How many devices (None: one), and which other cards. `gb_per_s` between devices and USD per hour of each are None
-    where they are to be assumed."""
+    """How many devices, and which other cards. `gb_per_s` between devices and USD per hour of each are None where they
+    are to be assumed."""
 
-    num_devices: int | None = None
+    num_devices: int = 1
     gb_per_s: float | None = None
     device_price: float | None = None
     cards: tuple[Device, ...] = ()
@@ -67,30 +67,36 @@ def compare(
         return Comparison(
             why_not="only a run with one process can be scaled; this one has several, or their number is unknown"
         )
-    if wanted.cards and here is None and wanted.num_devices is None:
-        return Comparison(why_not=_NO_CARD)
-    others = tuple(_other(card, here, evidence, step, budget) for card in wanted.cards) if here is not None else ()
-    assumptions: list[str] = []
-    if wanted.cards:
-        assumptions = [_NO_CARD] if here is None else list(_assumptions_of_cards(here, evidence))
+    others: tuple[DeviceSetup, ...] = ()
     shared: tuple[DeviceSetup, ...] = ()
-    if wanted.num_devices is not None:
-        run = _scaled(evidence, step, budget, wanted, wanted.num_devices, price)
+    assumptions: list[str] = []
+    left_out: list[str] = []
+    if wanted.cards and here is None:
+        left_out.append(_NO_CARD)
+    elif wanted.cards and here is not None:
+        others = tuple(_other(card, here, evidence, step, budget) for card in wanted.cards)
+        assumptions += _assumptions_of_cards(here, evidence)
+    if wanted.num_devices > 1:
+        run = _scaled(evidence, step, budget, wanted, price)
         if isinstance(run, str):
-            return Comparison(why_not=run)
-        shared = tuple(_shared(kind, run) for kind in data_parallel.KINDS)
-        assumptions += _assumptions(run, wanted)
+            left_out.append(run)
+        else:
+            shared = tuple(_shared(kind, run) for kind in data_parallel.KINDS)
+            assumptions += _assumptions(run, wanted)
+    if left_out and not others and not shared:
+        return Comparison(why_not="; ".join(left_out))
     return Comparison(
         setups=(*_one_device(step, budget, gain, price), *others, *shared),
         steps=round(number(evidence, RUN, "run.num_planned_steps") or STEPS_WITHOUT_LENGTH),
-        assumptions=(*assumptions, *_assumptions_of_all(step)),
+        assumptions=(*left_out, *assumptions, *_assumptions_of_all(step)),
     )
 
 
 def _scaled(
-    evidence: Evidence, step: Step, budget: MemoryBudget, wanted: DeviceRequest, num_devices: int, price: float | None
+    evidence: Evidence, step: Step, budget: MemoryBudget, wanted: DeviceRequest, price: float | None
 ) -> ScaledRun | str:
-    """What the rows of `num_devices` are made of, or why there are none."""
+    """What the rows of several devices are made of, or why there are none."""
+    num_devices = wanted.num_devices
     size, count = number(evidence, TRAIN, "loader.batch_size"), number(evidence, RUN, "train.accumulation_steps")
     if not size or not count or budget.of(memory_budget.GRADIENTS) is None:
         return "the micro-batch, the accumulation steps or the gradients' size is not known"
@@ -117,38 +123,50 @@ def _kind(evidence: Evidence) -> str | None:
 
 
 def _other(card: Device, here: Device, evidence: Evidence, step: Step, budget: MemoryBudget) -> DeviceSetup:
-    """The same run on one card of another kind: what the device does is scaled by a roofline, the host stays.
+    """The same run on one card of another kind: what the device does is scaled by ratios of peaks, the host stays.
 
     Where the device's share of the step is not known it may be nothing or all.
     """
-    kind, busy = _kind(evidence), number(evidence, RUN, "device.busy_share")
+    kind, busy, base = _kind(evidence), number(evidence, RUN, "device.busy_share"), step.run_ms or step.mean_ms
     best, worst = roofline.times_as_long(roofline.KINDS if kind is None else (kind,), here, card)
     least, most = (min(1.0, best), max(1.0, worst)) if busy is None else (best, worst)
-    scaled = step.mean_ms * (1.0 if busy is None else min(1.0, busy))
-    rest = (step.run_ms or step.mean_ms) - scaled
-    need = [budget.peak_bytes + each for each in CUDA_CONTEXT]
-    has_type = kind != "bfloat16" or card.bf16 is not None
-    surely = need[1] <= card.memory_bytes and has_type
+    scaled = base * (1.0 if busy is None else min(1.0, busy))
+    rest = base - scaled
+    memory = ValueRange(*memory_budget.card_need(budget), "modelled")
+    fits = _fits(memory, card.memory_bytes)
+    may_lack = card.bf16 is None and kind in (None, "bfloat16")
+    which = "bf16, and the precision of this run is not known" if kind is None else "bf16"
     return DeviceSetup(
         name=f"1, {card.name}",
         num_devices=1,
-        memory=ValueRange(need[0], need[1], "modelled"),
+        memory=memory,
         exposed=ValueRange(0.0, 0.0, "measured"),
         step=ValueRange(rest + scaled * least, rest + scaled * most, "assumed"),
         usd_per_hour=None,
         effort="a machine with that card",
-        risk="other kernels there" if has_type else "the card has no bf16",
-        fits=True if surely else False if need[0] > card.memory_bytes else None,
+        risk=f"the card has no {which}" if may_lack else "other kernels there",
+        fits=None if fits and may_lack else fits,
+        limit_bytes=card.memory_bytes,
     )
+
+
+def _fits(memory: ValueRange | None, limit: int | None) -> bool | None:
+    """None between the ends, and where one of the two is not known."""
+    if memory is None or limit is None:
+        return None
+    return True if memory.high <= limit else False if memory.low > limit else None
 
 
 _NO_CARD = "other cards cannot be compared, as this device is none of the listed ones (fit plans without one)"
 
 
 def _assumptions_of_cards(here: Device, evidence: Evidence) -> Iterator[str]:
-    yield f"other cards by a roofline: peak rates and bandwidths of {here.title} and theirs, with this host"
+    yield f"other cards by ratios of peaks, rates and bandwidths of {here.title} and theirs, with this host"
+    yield "this run reaches the same shares of its peaks on both cards"
     if number(evidence, RUN, "device.busy_share") is None:
         yield "the device's share of the step is not known: other cards may change none or all of it"
+    else:
+        yield "the device is as busy in saves and evaluations as in the steps between them"
 
 
 def _assumptions_of_all(step: Step) -> Iterator[str]:
@@ -187,7 +205,8 @@ def _shared(kind: ParallelStrategy, run: ScaledRun) -> DeviceSetup:
         usd_per_hour=run.usd_per_hour,
         effort=run.effort + kind.effort,
         risk=kind.risk,
-        fits=memory.high <= limit if memory and limit else None,
+        fits=_fits(memory, limit),
+        limit_bytes=limit,
     )
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from autotune.catalogue.devices import CUDA_CONTEXT
 from autotune.model.outlook import MemoryBudget, MemoryPart
 from autotune.model.recording import Json, Recording
 
@@ -37,6 +38,22 @@ def memory_budget(recording: Recording, limit_bytes: int | None) -> MemoryBudget
     parts.append(_headroom(limit, peak, on_device, recording.process.get("local_world_size")))
     held = max((used for _, used in recording.window.memory_bytes), default=None) if recording.window else None
     return MemoryBudget(tuple(parts), peak, limit, on_device, held)
+
+
+def card_need(memory: MemoryBudget, factor: float = 1.0) -> tuple[int, int]:
+    """Bytes that a card needs at least and at most for the step of `memory`, with `factor` times its micro-batch.
+
+    Activations and the rest grow in step with the micro-batch, or not at all. Lower end: what was in use at the peak,
+    without the allocator's cache, of fewer samples without their part of the activations. Upper end: the whole measured
+    peak, of more samples with its rest scaled up. Where the peak was the host's, or what was in use is not known, only
+    weights, gradients and optimizer state are surely needed.
+    """
+    fixed = min(memory.peak_bytes, sum(memory.of(name) or 0 for name in (WEIGHTS, GRADIENTS, OPTIMIZER)))
+    cache = memory.of(CACHE)
+    in_use = fixed if cache is None or not memory.on_device else memory.peak_bytes - cache
+    low = fixed + (in_use - fixed) * min(1.0, factor)
+    high = fixed + (memory.peak_bytes - fixed) * max(1.0, factor)
+    return int(low) + CUDA_CONTEXT[0], int(max(low, high)) + CUDA_CONTEXT[1]
 
 
 def _models(recording: Recording) -> list[Json]:

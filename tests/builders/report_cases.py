@@ -380,6 +380,7 @@ def outlook() -> Report:
                     "start it with torchrun",
                     "losses will not match step by step",
                     False,
+                    80 * gib,
                 ),
             ),
             7800,

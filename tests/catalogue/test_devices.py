@@ -38,6 +38,10 @@ def test_a_card_that_is_not_listed_is_not_taken_for_another():
     assert devices.named(None) is None
 
 
+def test_a_slice_of_a_card_is_no_card():
+    assert devices.named("NVIDIA A100-SXM4-80GB MIG 1g.10gb") is None
+
+
 def test_a_card_is_asked_for_by_any_of_its_names():
     assert devices.asked("A100_80").name == devices.asked("a100").name == "a100-80"
     assert devices.asked("RTX 4090").name == devices.asked("4090").name == "rtx4090"

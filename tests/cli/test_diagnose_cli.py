@@ -49,13 +49,21 @@ def test_a_progress_line_and_other_devices(asked, verb, of):
     assert asked == [OutlookRequest(ProgressLine(1200, 10000, 2.33), DeviceRequest(4, 300.0, 2.0, cards))]
 
 
+@pytest.mark.parametrize(("option", "value"), [("--device-price", "2"), ("--bandwidth", "300")])
+@pytest.mark.parametrize(("verb", "of"), [("report", ["last"]), ("diagnose", ["train.py"])])
+def test_what_is_of_several_devices_is_refused_without_them(asked, capsys, option, value, verb, of):
+    assert run([verb, "--on", "l4", option, value, *of]) == 2
+    assert f"{option}: it is of several devices" in capsys.readouterr().err
+    assert asked == []
+
+
 def test_a_line_without_a_step_is_refused_before_anything_runs(asked, capsys):
     assert run(["diagnose", "--at", "nearly done", "train.py"]) == 2
     assert "--at: it names no step" in capsys.readouterr().err
     assert asked == []
 
 
-@pytest.mark.parametrize("words", [["--options", "1"], ["--bandwidth", "0"], ["--on", "gtx1"]])
+@pytest.mark.parametrize("words", [["--options", "1"], ["--options", "2", "--bandwidth", "0"], ["--on", "gtx1"]])
 def test_numbers_that_mean_nothing_are_refused(asked, words):
     assert run(["diagnose", *words, "train.py"]) == 2
     assert asked == []

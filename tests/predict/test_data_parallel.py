@@ -58,13 +58,14 @@ def test_the_global_batch_is_held(size: int, count: int, k: int) -> None:
 def test_memory_of_each_device(kind: data_parallel.ParallelStrategy, mb: float) -> None:
     found = data_parallel.memory(kind, FOUR, SAME, budget())
     assert found is not None
-    assert (found.low, found.high, found.basis) == (mb * MB, mb * MB, "modelled")
+    # 50 MB are the allocator's cache, which it can do without.
+    assert (found.low, found.high, found.basis) == ((mb - 50) * MB, mb * MB, "modelled")
 
 
 def test_half_a_micro_batch_has_half_the_activations_at_best() -> None:
     found = data_parallel.memory(FSDP, FOUR, DeviceShare(1, 0.5, 0.5), budget())
     assert found is not None
-    assert (found.low, found.high) == (350 * MB, 550 * MB)
+    assert (found.low, found.high) == (300 * MB, 550 * MB)
 
 
 def test_an_unknown_part_leaves_the_memory_unknown() -> None:

@@ -6,6 +6,7 @@ import pytest
 from msgspec.structs import replace
 
 from autotune.catalogue.devices import CUDA_CONTEXT, Device, asked
+from autotune.fit.budget import MeasuredBudget, need
 from autotune.model.evidence import RUN, Evidence, Value
 from autotune.model.finding import Gain
 from autotune.model.outlook import Comparison, MemoryBudget, MemoryPart, ValueRange
@@ -14,7 +15,7 @@ from autotune.predict import memory_budget as of
 from autotune.predict.device_options import DeviceRequest, compare
 
 MB = 10**6
-SIZES = {of.WEIGHTS: 100, of.GRADIENTS: 100, of.OPTIMIZER: 200, of.ACTIVATIONS: 500, of.HEADROOM: 100}
+SIZES = {of.WEIGHTS: 100, of.GRADIENTS: 100, of.OPTIMIZER: 200, of.ACTIVATIONS: 500, of.CACHE: 0, of.HEADROOM: 100}
 BUDGET = MemoryBudget(
     tuple(MemoryPart(name, mb * MB, "modelled", "") for name, mb in SIZES.items()), 900 * MB, 1000 * MB, True
 )
@@ -150,13 +151,24 @@ def test_one_card_of_another_kind_takes_the_share_of_the_device_longer() -> None
     assert row.step == ValueRange(pytest.approx(30 + 90 * 3350 / 2039), pytest.approx(30 + 90 * 989.4 / 312), "assumed")
     assert row.memory == ValueRange(900 * MB + CUDA_CONTEXT[0], 900 * MB + CUDA_CONTEXT[1], "modelled")
     assert (row.fits, row.usd_per_hour) == (True, None)
-    assert any("by a roofline: peak rates and bandwidths of H100" in text for text in found.assumptions)
+    assert any("ratios of peaks, rates and bandwidths of H100" in text for text in found.assumptions)
+    assert "this run reaches the same shares of its peaks on both cards" in found.assumptions
 
 
 def test_what_the_device_does_not_do_stays_on_another_card() -> None:
     step = replace(STEP, run_ms=130.0)
     (row,) = table(IN_BF16 | {"device.busy_share": 0.0}, gain=None, wanted=A100, step=step).setups[1:]
     assert row.step == ValueRange(130.0, 130.0, "assumed")
+
+
+def test_steps_of_the_whole_run_are_scaled_where_the_window_had_a_rare_evaluation() -> None:
+    """120 of the window's 200 ms are an evaluation that is rare: a step of the whole run takes 81 ms."""
+    step = replace(STEP, mean_ms=200.0, run_ms=81.0)
+    facts = IN_BF16 | {"device.busy_share": 0.9}
+    found = table(facts, gain=None, wanted=DeviceRequest(cards=(H100,)), step=step, here=A100.cards[0])
+    row = found.setups[1].step
+    assert (row.low, row.high) == (pytest.approx(8.1 + 72.9 * 312 / 989.4), pytest.approx(8.1 + 72.9 * 2039 / 3350))
+    assert "the device is as busy in saves and evaluations as in the steps between them" in found.assumptions
 
 
 def test_without_the_share_of_the_device_it_may_be_nothing_or_all() -> None:
@@ -166,11 +178,47 @@ def test_without_the_share_of_the_device_it_may_be_nothing_or_all() -> None:
     assert any("share of the step is not known" in text for text in found.assumptions)
 
 
-@pytest.mark.parametrize(("peak_gib", "fits"), [(13, True), (13.5, None), (15, False)])
-def test_a_card_holds_the_peak_and_the_context(peak_gib: float, fits: bool | None) -> None:
-    budget = MemoryBudget(BUDGET.parts, int(peak_gib * 2**30), 80 * 2**30, True)
-    facts = IN_BF16 | {"train.precision": "fp16-mixed"}
-    assert table(facts, gain=None, wanted=DeviceRequest(cards=(asked("t4"),)), budget=budget).setups[1].fits is fits
+T4 = DeviceRequest(cards=(asked("t4"),))
+IN_FP16 = IN_BF16 | {"train.precision": "fp16-mixed"}
+
+
+def reserved(gib: float, cache_gib: float = 0.0) -> MemoryBudget:
+    """A peak of so much reserved memory, of which `cache_gib` were in use by nothing."""
+    of_cache = MemoryPart(of.CACHE, int(cache_gib * 2**30), "measured", "")
+    rest = tuple(part for part in BUDGET.parts if part.name != of.CACHE)
+    return MemoryBudget((*rest, of_cache), int(gib * 2**30), 80 * 2**30, True)
+
+
+@pytest.mark.parametrize(
+    ("peak_gib", "cache_gib", "fits"), [(13, 0, True), (13.5, 0, None), (15, 0, False), (15, 2, None), (17, 2, False)]
+)
+def test_a_card_holds_the_peak_and_the_context(peak_gib: float, cache_gib: float, fits: bool | None) -> None:
+    row = table(IN_FP16, gain=None, wanted=T4, budget=reserved(peak_gib, cache_gib)).setups[1]
+    assert (row.fits, row.limit_bytes) == (fits, asked("t4").memory_bytes)
+
+
+def test_what_a_card_needs_is_what_fit_says_of_the_same_run() -> None:
+    budget = reserved(15, 2)
+    row = table(IN_FP16, gain=None, wanted=T4, budget=budget).setups[1]
+    assert row.memory == ValueRange(*of.card_need(budget), "modelled")
+    of_fit = need(MeasuredBudget((), budget, 4, ()), 4)
+    assert of.card_need(budget) == (of_fit.low, of_fit.high)
+
+
+def test_an_unknown_precision_may_be_one_that_the_card_does_not_have() -> None:
+    known: dict[str, Value] = {"device.busy_share": 0.75}
+    row = table(known, gain=None, wanted=T4).setups[1]
+    assert (row.fits, row.risk) == (None, "the card has no bf16, and the precision of this run is not known")
+    assert table(known, gain=None, wanted=T4, budget=reserved(17)).setups[1].fits is False
+    assert table(known, gain=None, wanted=A100).setups[1].fits is True
+
+
+def test_rows_of_cards_stay_where_the_batch_cannot_be_split() -> None:
+    found = table(IN_BF16, gain=None, wanted=DeviceRequest(3, cards=A100.cards))
+    assert [row.name for row in found.setups] == ["1, as it is", "1, a100-80"]
+    assert "a global batch of 8 cannot be split evenly over 3 devices" in found.assumptions
+    neither = table(wanted=DeviceRequest(3, cards=A100.cards), here=None).why_not
+    assert "none of the listed ones" in neither and "cannot be split" in neither
 
 
 def test_bf16_is_not_said_to_fit_on_a_card_without_it() -> None:

@@ -610,6 +610,9 @@ class SetupRow(TypedDict):
     effort: str
     risk: str
     fits: bool | None
+    limit_bytes: int | None
+    """What each device has; null is not known."""
+
     run_s: list[float]
     cost_usd: list[float | None]
 

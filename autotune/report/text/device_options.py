@@ -1,4 +1,4 @@
-"""The options table: this device and k of them, each cell with what it rests on."""
+"""The options table: this device, other cards, and several devices, each cell with what it rests on."""
 
 from __future__ import annotations
 
@@ -57,13 +57,25 @@ def _cell(cell: ValueRange | None, words: Callable[[float], str]) -> str:
 
 
 def run_of_setup(setup: DeviceSetup, found: Comparison) -> str:
-    """The run in time and money, effort and risk."""
-    too_much = ["does not fit into memory"] if setup.fits is False else []
+    """Whether it fits, the run in time and money, effort and risk."""
     seconds = [ms * found.steps / 1000 for ms in (setup.step.low, setup.step.high)]
     run = _range(duration, *seconds)
     if setup.usd_per_hour is not None:
         run += f", {_range(money, *(each / 3600 * setup.usd_per_hour for each in seconds))}"
-    return "; ".join([*too_much, run, f"effort: {setup.effort}", f"risk: {setup.risk}"])
+    return "; ".join([*_verdict(setup), run, f"effort: {setup.effort}", f"risk: {setup.risk}"])
+
+
+def _verdict(setup: DeviceSetup) -> list[str]:
+    """ "too close to 15 GiB"; nothing of a row that has no limit of its own, or whose memory is not known."""
+    if setup.limit_bytes is None or setup.memory is None:
+        return []
+    if setup.fits is not None:
+        words = "fits into" if setup.fits else "does not fit into"
+    elif setup.memory.low <= setup.limit_bytes < setup.memory.high:
+        words = "too close to"
+    else:
+        words = "cannot tell whether it fits into"
+    return [f"{words} {size(setup.limit_bytes)}"]
 
 
 def _range(words: Callable[[float], str], low: float, high: float) -> str:

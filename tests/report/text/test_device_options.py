@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import pytest
 from msgspec.structs import replace
 from report_builders import report, run, step
 
@@ -25,7 +26,6 @@ DDP = DeviceSetup(
     7.2,
     "torchrun",
     "new order",
-    False,
 )
 
 
@@ -51,10 +51,25 @@ def test_every_cell_says_what_it_rests_on() -> None:
         "  1, as it is  1.0 GiB m       none            100 ms m",
         "      1 h 0 min, $3.60; effort: -; risk: -",
         "  2, DDP       ?               1.00-20.0 ms a  51.0-70.0 ms a",
-        "      does not fit into memory; 31 min to 42 min, $3.67 to $5.04; effort:",
-        "      torchrun; risk: new order",
+        "      31 min to 42 min, $3.67 to $5.04; effort: torchrun; risk: new order",
         "  Assumed: 20 GB/s; no latency.",
     ]
+
+
+@pytest.mark.parametrize(
+    ("fits", "high", "said"),
+    [
+        (True, 14, "fits into 15 GiB; "),
+        (None, 16, "too close to 15 GiB; "),
+        (False, 17, "does not fit into 15 GiB; "),
+        (None, 14, "cannot tell whether it fits into 15 GiB; "),
+    ],
+)
+def test_whether_it_fits_is_told_with_what_a_device_has(fits: bool | None, high: int, said: str) -> None:
+    gib = 2**30
+    memory = ValueRange(16 * gib if fits is False else 13 * gib, high * gib, "modelled")
+    setup = replace(DDP, memory=memory, fits=fits, limit_bytes=15 * gib)
+    assert device_options.run_of_setup(setup, Comparison((setup,), 10)).startswith(said)
 
 
 def test_without_a_price_there_is_no_cost() -> None:
