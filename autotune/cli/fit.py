@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import click
 
-from autotune.catalogue.devices import asked, devices
+from autotune.catalogue.devices import Device, asked, devices
 from autotune.cli import options
 from autotune.cli.output import has_colour, show
 from autotune.cli.script_command import explain_misplaced_options, resolve_command
@@ -36,6 +35,16 @@ PRICES = (
 )
 
 
+class _PricesType(click.Path):
+    """A file of prices, or the name of the catalogue; ./gpuhunt is a file."""
+
+    def convert(self, value: Any, parameter: click.Parameter | None, context: click.Context | None) -> Any:
+        return value if value == market.NAME else super().convert(value, parameter, context)
+
+
+_PRICES = _PricesType(dir_okay=False, path_type=Path)
+
+
 def _sizes(context: click.Context, parameter: click.Parameter, texts: tuple[str, ...]) -> tuple[int, ...]:
     """Whole numbers above 0, between commas."""
     words = options.names(context, parameter, texts)
@@ -51,7 +60,7 @@ def _sizes(context: click.Context, parameter: click.Parameter, texts: tuple[str,
 @click.option("--devices", type=click.IntRange(min=1), default=1, help=DEVICES)
 @click.option("--shard", type=click.Choice([one.value for one in Sharding]), help=SHARD)
 @click.option("--run-steps", type=click.IntRange(min=1), help=RUN_STEPS)
-@click.option("--price", metavar="FILE", help=PRICES)
+@click.option("--price", type=_PRICES, metavar="FILE|gpuhunt", help=PRICES)
 @options.load("Answer from the memory budget of a stored diagnosis (last: the newest); starts nothing.")
 @options.startup_limit
 @options.python()
@@ -83,15 +92,16 @@ def _options(words: tuple[str, ...], given: dict[str, Any]) -> FitOptions:
     shard = given["shard"] or (Sharding.DDP.value if given["devices"] > 1 else None)
     # Where the report goes to stdout for a program, the script's own output goes elsewhere.
     is_for_program = given["format_"] != "text" and given["output"] is None
+    cards = tuple(dict.fromkeys(map(asked, given["on"]))) or tuple(devices().values())
     return FitOptions(
         words,
-        tuple(dict.fromkeys(map(asked, given["on"]))) or tuple(devices().values()),
+        cards,
         given["batches"],
         given["lengths"],
         given["devices"],
         Sharding(shard) if shard is not None else None,
         given["run_steps"],
-        _prices(given["price"], given["devices"]),
+        _prices(given["price"], cards, given["devices"]),
         python=given["python"],
         lock=not given["no_lock"],
         stdout=sys.stderr.fileno() if is_for_program else None,
@@ -99,11 +109,11 @@ def _options(words: tuple[str, ...], given: dict[str, Any]) -> FitOptions:
     )
 
 
-def _prices(asked_for: str | None, num_devices: int) -> Mapping[str, prices.Price]:
-    """Of the catalogue, or of a file; ./gpuhunt is a file."""
-    if asked_for == market.NAME:
-        return market.prices(num_devices)
-    return prices.read(Path(asked_for) if asked_for is not None else None)
+def _prices(source: Path | str | None, cards: tuple[Device, ...], num_devices: int) -> prices.PriceList:
+    """Of a file, of the catalogue, or none."""
+    if source is None:
+        return prices.PriceList()
+    return prices.read(source) if isinstance(source, Path) else market.prices(cards, num_devices)
 
 
 def _load(given: dict[str, Any]) -> Fitted:

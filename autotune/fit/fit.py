@@ -24,7 +24,7 @@ from autotune.diagnose import outcome
 from autotune.errors import UsageError
 from autotune.fit import budget, step_time
 from autotune.fit.memory_need import largest_micro_batch, of_step
-from autotune.fit.prices import Price
+from autotune.fit.prices import PriceList
 from autotune.fit.sharding import Shards, gradient_bytes, keeps_fp32
 from autotune.history import results
 from autotune.invocation import invoked
@@ -62,7 +62,7 @@ class FitOptions(Struct, frozen=True):
     num_devices: int = 1
     sharding: Sharding | None = None
     run_steps: int | None = None
-    prices: Mapping[str, Price] = {}
+    prices: PriceList = PriceList()
     python: str | None = None
     lock: bool = True
     stdout: int | None = None
@@ -90,7 +90,7 @@ def fit(options: FitOptions, show: Show, *, cwd: Path, environ: Mapping[str, str
     if record.steps:
         answers = tuple(answer(card, record, options) for card in options.cards)
         found = _fitted(command, answers, options, seconds)
-        found = replace(found, notes=tuple(notes(recording, record, options, root)), run=run)
+        found = replace(found, notes=(*notes(recording, record, options, root), *options.prices.notes), run=run)
     else:
         why, to_do = _broken(recording, record, root)
         found = replace(_fitted(command, (), options, seconds), why_not=why, to_do=to_do, run=run)
@@ -135,7 +135,7 @@ def load(name: str, options: FitOptions, *, cwd: Path) -> Fitted:
         None,
         _steps(options),
         time.monotonic() - began,
-        found.notes,
+        (*found.notes, *options.prices.notes),
         day=_today(),
     )
 
@@ -199,7 +199,7 @@ def _answer_of_needs(card: Device, needs: list[MemoryNeed], options: FitOptions)
 
 
 def _card(card: Device, rows: tuple[CardFit, ...], largest: int | None, options: FitOptions) -> CardAnswer:
-    price = options.prices.get(card.name)
+    price = options.prices.by_card.get(card.name)
     return CardAnswer(
         card.name,
         card.title,
@@ -236,7 +236,7 @@ def _row(card: Device, need: MemoryNeed, step: FitStep | None, options: FitOptio
     if step is not None and verdict is not FitVerdict.DOES_NOT_FIT:
         time_of_step = step_time.step_ms(step, card, options.num_devices, gradient_bytes(step))
     run = _times(time_of_step, _steps(options) / 1000)
-    price = options.prices.get(card.name)
+    price = options.prices.by_card.get(card.name)
     usd = _times(run, options.num_devices * price.usd_per_hour / 3600) if price is not None else None
     return CardFit(need, verdict, limit - need.high, time_of_step, run, usd)
 

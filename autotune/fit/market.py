@@ -7,23 +7,31 @@ Only the providers that are published with a version count, because that begins 
 from __future__ import annotations
 
 import logging
+import math
 import re
 import socket
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import date, datetime
 from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
-from autotune.catalogue.devices import Device, Market, devices
+from autotune.catalogue.devices import Device, Market
 from autotune.errors import UsageError
-from autotune.fit.prices import Price
+from autotune.fit.prices import Price, PriceList
 
 if TYPE_CHECKING:
-    from gpuhunt import Catalog, CatalogItem
+    from gpuhunt import CatalogItem
 
 NAME = "gpuhunt"
 """What --price calls the catalogue."""
+
+PROVIDERS = ("aws", "azure", "gcp", "lambdalabs", "nebius", "oci", "runpod", "verda", "cloudrift")
+"""Whose parts are published with their day, as of gpuhunt 0.1.34; it leaves out silently what it cannot read."""
+
+ORDINARY = frozenset(("gcp-a4", "gcp-g4", "oci-spot"))
+"""Flags of machines that are rented like any other: gpuhunt hides them from older programs. An offer with another flag
+is none for everybody: a reservation ahead (gcp-dws-calendar-mode), machines in twos to eights (runpod-cluster)."""
 
 MOST_IN_A_MACHINE = 8
 """Of more cards than that, several machines are rented."""
@@ -35,9 +43,19 @@ FORMS = (("pcie", re.compile(r"pcie", re.IGNORECASE)), ("sxm", re.compile(r"sxm|
 """A card's form where the name of a machine tells it: gpu_1x_h100_pcie, NVIDIA A100-SXM4-80GB."""
 
 LIMIT_S = 30.0
-"""Seconds until an answer of the catalogue's server."""
+"""Seconds without a byte from the catalogue's server, in each of its answers."""
+
+MOST_NAMED = 5
+"""So many cards without an offer are named; the others are counted."""
 
 ELSEWHERE = "Give prices of your own: --price prices.toml."
+
+
+class Part(Struct, frozen=True):
+    """What the catalogue has of one provider on a day."""
+
+    day: date
+    items: Sequence[CatalogItem]
 
 
 class Offer(Struct, frozen=True):
@@ -46,26 +64,27 @@ class Offer(Struct, frozen=True):
     usd_per_hour: float
     day: date
     provider: str
-    num_cards: int
     is_spot: bool
     form: str | None
 
 
-def prices(num_devices: int) -> Mapping[str, Price]:
-    """The lowest price of each listed card that can be rented in machines for `num_devices` of them.
+def prices(cards: Sequence[Device], num_devices: int) -> PriceList:
+    """The lowest price of each of `cards` that can be rented in machines for `num_devices` of them.
 
     Raises UsageError where gpuhunt is not installed, or its catalogue cannot be read.
     """
-    catalogue = _loaded()
+    parts = _loaded()
     found = {}
-    for card in devices().values():
-        offers = [one for one in _offers(catalogue, card.market) if _suits(one, card.market, num_devices)]
-        if offers:
-            found[card.name] = _price(offers, card)
-    return found
+    for card in cards:
+        if card.market is not None and (offers := list(_offers(parts, card.market, num_devices))):
+            found[card.name] = _price(offers, card.market)
+    unread = [name for name in PROVIDERS if name not in parts]
+    without = [card.name for card in cards if card.name not in found]
+    return PriceList(found, tuple(_notes(unread, without, num_devices)))
 
 
-def _loaded() -> Catalog:
+def _loaded() -> Mapping[str, Part]:
+    """The parts of the catalogue whose day is known, by provider."""
     try:
         from gpuhunt import Catalog  # of the extra "prices": nothing else needs it
     except ImportError as error:
@@ -85,21 +104,31 @@ def _loaded() -> Catalog:
     finally:
         log.setLevel(level)
         socket.setdefaulttimeout(limit)
-    if not any(_day(one.version) for one in catalogue.catalog.values()):
+    days = {name: _day(part.version) for name, part in catalogue.catalog.items()}
+    parts = {name: Part(day, catalogue.catalog[name].items) for name, day in days.items() if day is not None}
+    if not parts:
         raise UsageError("no part of its catalogue tells its day", where="--price gpuhunt", to_do=ELSEWHERE)
-    return catalogue
+    return parts
 
 
-def _offers(catalogue: Catalog, market: Market | None) -> Iterator[Offer]:
-    """What is offered of a card, of the parts of the catalogue whose day is known."""
-    for provider, part in catalogue.catalog.items():
-        day = _day(part.version)
-        if market is None or day is None:
-            continue
+def _notes(unread: Sequence[str], without: Sequence[str], num_devices: int) -> Iterator[str]:
+    """What the lowest prices do not know: these providers, and these cards."""
+    if unread:
+        yield f"prices without {', '.join(unread)}: that part of gpuhunt's catalogue could not be read, or tells no day"
+    if without:
+        more = f" and {len(without) - MOST_NAMED} more" if len(without) > MOST_NAMED else ""
+        which = f"{', '.join(without[:MOST_NAMED])}{more}"
+        yield f"gpuhunt's catalogue has no offer of {which} in machines for {num_devices} card{'s' * (num_devices > 1)}"
+
+
+def _offers(parts: Mapping[str, Part], market: Market, num_devices: int) -> Iterator[Offer]:
+    """What is offered of a card for `num_devices`."""
+    for provider, part in parts.items():
         for item in part.items:
-            if _is_of(item, market):
-                each = item.price / item.gpu_count
-                yield Offer(each, day, provider, item.gpu_count, item.spot, _form(item.instance_name))
+            form = _form(item.instance_name)
+            is_form = None in (market.form, form) or market.form == form
+            if is_form and _is_of(item, market) and _makes(num_devices, item.gpu_count):
+                yield Offer(item.price / item.gpu_count, part.day, provider, item.spot, form)
 
 
 def _day(version: str) -> date | None:
@@ -111,7 +140,10 @@ def _day(version: str) -> date | None:
 
 
 def _is_of(item: CatalogItem, market: Market) -> bool:
-    if not item.gpu_count or item.price <= 0 or (item.gpu_name or "").lower() != market.name.lower():
+    """Whether anybody can rent this machine, at a price, and its cards are these."""
+    if not item.gpu_count or not 0 < item.price < math.inf or not ORDINARY.issuperset(item.flags):
+        return False
+    if (item.gpu_name or "").lower() != market.name.lower():
         return False
     return item.gpu_memory is not None and abs(item.gpu_memory - market.memory) <= SAME_MEMORY * market.memory
 
@@ -120,13 +152,12 @@ def _form(instance: str) -> str | None:
     return next((form for form, pattern in FORMS if pattern.search(instance)), None)
 
 
-def _suits(offer: Offer, market: Market | None, num_devices: int) -> bool:
-    """Whether machines of this kind make `num_devices` cards, as few of them as there can be, of the form asked for."""
-    is_form = market is None or None in (market.form, offer.form) or market.form == offer.form
-    return is_form and num_devices % offer.num_cards == 0 and offer.num_cards >= min(num_devices, MOST_IN_A_MACHINE)
+def _makes(num_devices: int, num_cards: int) -> bool:
+    """Whether machines of `num_cards` make `num_devices` cards, as few of them as there can be."""
+    return num_devices % num_cards == 0 and num_cards >= min(num_devices, MOST_IN_A_MACHINE)
 
 
-def _price(offers: Iterable[Offer], card: Device) -> Price:
+def _price(offers: Iterable[Offer], market: Market) -> Price:
     """The lowest, and where it is a spot machine's the lowest that nobody takes away."""
     ordered = sorted(offers, key=lambda one: one.usd_per_hour)
     lowest = ordered[0]
@@ -134,6 +165,6 @@ def _price(offers: Iterable[Offer], card: Device) -> Price:
     where = f"{lowest.provider}, {'spot' if lowest.is_spot else 'on demand'}"
     if lowest.is_spot and lasting is not None:
         where += f" (on demand ${lasting.usd_per_hour:,.2f} at {lasting.provider}, {lasting.day})"
-    if card.market is not None and card.market.form is not None and lowest.form is None:
+    if market.form is not None and lowest.form is None:
         where += ", SXM or PCIe not told"
     return Price(lowest.usd_per_hour, lowest.day, where)

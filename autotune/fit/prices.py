@@ -3,6 +3,7 @@
     [a100-80]
     usd_per_hour = 1.89
     date = 2026-11-20       # when that was the price
+    where = "a market"      # may be left out; the report prints it
 
 There are no prices of our own: they change every week. Every price has the day when it was that.
 """
@@ -22,17 +23,22 @@ from autotune.errors import UsageError
 
 
 class Price(Struct, frozen=True, forbid_unknown_fields=True):
-    """USD per hour of one card, and the day when it was that."""
+    """USD per hour of one card, the day when it was that, and where ("" is not told)."""
 
     usd_per_hour: float
     date: date
     where: str = ""
 
 
-def read(path: Path | None) -> Mapping[str, Price]:
-    """Prices by the names of devices.toml. Raises UsageError for a file that cannot be read."""
-    if path is None:
-        return {}
+class PriceList(Struct, frozen=True):
+    """Prices by the names of devices.toml, and what they leave out."""
+
+    by_card: Mapping[str, Price] = {}
+    notes: tuple[str, ...] = ()
+
+
+def read(path: Path) -> PriceList:
+    """The prices of a file. Raises UsageError where it cannot be read."""
     try:
         rows = tomllib.loads(path.read_text("utf-8"))
         found = {asked(name, str(path)).name: convert(row, Price) for name, row in rows.items()}
@@ -44,4 +50,4 @@ def read(path: Path | None) -> Mapping[str, Price]:
     if bad := [name for name, one in found.items() if not 0 < one.usd_per_hour < math.inf]:
         what = f"the price of {bad[0]} is not above 0, or is no finite number"
         raise UsageError(what, where=str(path), to_do="Write USD per hour of one card: usd_per_hour = 1.89.")
-    return found
+    return PriceList(found)

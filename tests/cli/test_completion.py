@@ -47,6 +47,10 @@ def test_a_command_is_completed_by_files(verb: str) -> None:
     assert completed("autotune", verb, "tra") == ["file,tra"]
 
 
+def test_prices_are_completed_by_files() -> None:
+    assert completed("autotune", "fit", "--price", "pri") == ["file,pri"]
+
+
 def test_rules_are_completed_by_their_ids_in_any_case() -> None:
     assert "plain,DL001" in completed("autotune", "explain", "dl00")
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 import time
 
 import pytest
@@ -121,6 +122,15 @@ def test_prices_and_several_cards(script, capfd, tmp_path):
     assert found["cards"][0]["price_date"] == "2026-11-20"
     assert run(["report", found["run"]]) == 0
     assert "Prices of a card: t4 $3.60 an hour, 2026-11-20" in capfd.readouterr().out
+
+
+def test_a_folder_is_no_file_of_prices_and_the_catalogue_is_a_word(script, capfd, monkeypatch, tmp_path):
+    (tmp_path / "gpuhunt").mkdir()
+    assert run(["fit", "--price", "./gpuhunt", script()]) == 2
+    assert "is a directory" in capfd.readouterr().err
+    monkeypatch.setitem(sys.modules, "gpuhunt", None)
+    assert run(["fit", "--price", "gpuhunt", script()]) == 2
+    assert "the package gpuhunt is missing" in capfd.readouterr().err
 
 
 @pytest.mark.train

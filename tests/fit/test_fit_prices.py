@@ -19,11 +19,7 @@ def written(tmp_path, text):
 
 def test_prices_are_found_by_any_name_of_a_card(tmp_path):
     path = written(tmp_path, '[4090]\nusd_per_hour = 0.44\ndate = 2026-11-20\nwhere = "a market"\n')
-    assert read(path) == {"rtx4090": Price(0.44, date(2026, 11, 20), "a market")}
-
-
-def test_without_a_file_there_are_none():
-    assert read(None) == {}
+    assert read(path).by_card == {"rtx4090": Price(0.44, date(2026, 11, 20), "a market")}
 
 
 @pytest.mark.parametrize(
@@ -57,7 +53,7 @@ def test_an_unknown_card_is_reported_at_the_file(tmp_path):
 def test_without_gpuhunt_its_extra_is_named(monkeypatch):
     monkeypatch.setitem(sys.modules, "gpuhunt", None)
     with pytest.raises(UsageError, match="gpuhunt is missing") as raised:
-        market.prices(1)
+        market.prices(tuple(devices().values()), 1)
     assert 'pip install "autotune-advisor[prices]"' in raised.value.to_do
 
 
