@@ -37,6 +37,22 @@ def test_a_step_without_holes_is_not_taken_at_its_word():
     assert need.high == int((20 + FRAGMENTATION * 20 + OWN_MEMORY * 10) * GIB) + WORKSPACE + CUDA_CONTEXT[1]
 
 
+def test_what_a_sharded_step_holds_back_is_a_part_of_what_one_card_does():
+    """Weights, gradients, state and the results of an update that are divided by 16, with no layers that are whole."""
+    of, told = step(rest=0, update_rest=4, held_back=8), record(layer=0, outside=0)
+    alone, shared = (of_step(of, told, A100, shards) for shards in (None, Shards(16, Sharding.FSDP)))
+    # 16 GiB at the peak, in the update, and 8 GiB of gaps; the update's own results count whole for its operators.
+    own = int(OWN_MEMORY * 4 * GIB) + WORKSPACE + CUDA_CONTEXT[1]
+    assert alone.high == pytest.approx(24 * GIB + own, abs=2)
+    assert shared.high == pytest.approx(1.5 * GIB + own + NCCL[1], abs=2)
+
+
+def test_what_is_held_back_does_not_grow_with_ddps_buckets():
+    of = step(rest=10, held_back=2)
+    alone, shared = (of_step(of, record(), A100, shards) for shards in (None, Shards(2, Sharding.DDP)))
+    assert shared.high - alone.high == pytest.approx(3 * GIB + NCCL[1], abs=2)
+
+
 def test_the_peak_may_be_that_of_the_update():
     assert of_step(step(rest=1, update_rest=9), record(), A100, None).parts["activations"] == 9 * GIB
 
