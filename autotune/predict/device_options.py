@@ -88,7 +88,7 @@ def compare(
     return Comparison(
         setups=(*_one_device(step, budget, gain, price), *others, *shared),
         steps=round(number(evidence, RUN, "run.num_planned_steps") or STEPS_WITHOUT_LENGTH),
-        assumptions=(*left_out, *assumptions, *_assumptions_of_all(step)),
+        assumptions=(*(f"not in the table: {why}" for why in left_out), *assumptions, *_assumptions_of_all(step)),
     )
 
 
