@@ -148,6 +148,8 @@ SCRIPTS = (
     "from torch.utils.data import DataLoader, TensorDataset\n"
     "loader = DataLoader(TensorDataset(x))  # workers do not pay\n"
     "for x in loader:\n    model(x).backward()\n    optimizer.step()",
+    "import torch\nfor epoch in range(9):\n    model.eval()\n    bank = model(images)\n    model.train()\n"
+    "    for x in loader:\n        loss = nce(model(x), bank)\n        loss.backward()\n        optimizer.step()",
 )
 """Scripts in which each fact is known: one of them states it as true, and another does not."""
 
