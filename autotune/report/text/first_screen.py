@@ -4,24 +4,36 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from autotune.model.evidence import RUN
 from autotune.model.finding import Recommendation
 from autotune.model.report import Report
 from autotune.report import advice, efficiency, progress_bar
 from autotune.report.gains import decisions, ready_to_apply, saves_nothing
 from autotune.report.labels import words
 from autotune.report.text.layout import StyledLine, paragraph, spread
+from autotune.report.units import percent
 
 MOST_ACTIONS = 3
 
+WIDE = 0.1
+"""Half of the mean step's interval, of the mean: from here on no figure on the first screen is better than a tenth."""
+
 
 def numbers(report: Report, width: int) -> list[StyledLine]:
-    """ "Now: 3.33 s/it in your bar, 9.2 samples/s, device busy 93 %"; nothing without a step."""
+    """ "Now: 3.33 s/it in your bar, 9.2 samples/s, device busy 93 %"; nothing without a step.
+
+    Where the mean step is known badly, how badly, and what helps.
+    """
     step = report.step
     if step is None:
         return []
     ms = progress_bar.iteration_ms(step)
     bar = [progress_bar.written(ms, report)] if ms > 0 else []
-    return paragraph("Now", ", ".join([*bar, *efficiency.parts(report)]), width)
+    noise = report.evidence.lookup(RUN, "step.noise_share")
+    doubt = []
+    if isinstance(noise, float) and noise >= WIDE and not report.run.traces:
+        doubt = [f"+-{percent(noise)} (better on an idle machine, or over more --steps)"]
+    return paragraph("Now", ", ".join([*bar, *efficiency.parts(report), *doubt]), width)
 
 
 def actions(report: Report, width: int) -> list[StyledLine]:

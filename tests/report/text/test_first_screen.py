@@ -65,6 +65,13 @@ def test_the_numbers_of_now() -> None:
     assert first_screen.numbers(report(run=run("no_step"), step=None), 80) == []
 
 
+@pytest.mark.parametrize(("noise", "is_said"), [(0.1, True), (0.099, False), (None, False)])
+def test_a_badly_known_step_is_said_beside_its_figure(noise: float | None, is_said: bool) -> None:
+    known = evidence({"run": {"step.num_micro_batches": 1.0, "step.noise_share": noise}})
+    lines = first_screen.numbers(report(run=run(), step=step(forward=100.0), evidence=known), 200)
+    assert ("+-10 % (better on an idle machine" in lines[0].text) is is_said
+
+
 @pytest.mark.parametrize("name", report_cases.CASES)
 def test_verdict_numbers_and_actions_are_on_the_first_screen(name: str) -> None:
     lines = render("diagnose", report_cases.CASES[name](), "text").splitlines()
