@@ -24,6 +24,8 @@ def facts(views: Sequence[RecordingView]) -> Iterator[Fact]:
     rounds = [_rounds(view) for view in measured]
     if len(measured) < 2 or not all(rounds) or len({len(each) for each in rounds}) > 1:
         return
+    if len(measured) < measured[0].recording.process["world_size"]:
+        return
     window = measured[0].window
     averaged = measured[0].recording.torch_state.get("averaged_backwards") or 0
     assert window is not None
@@ -32,7 +34,9 @@ def facts(views: Sequence[RecordingView]) -> Iterator[Fact]:
     # Without averaging ranks run apart: the job is as slow as the slowest of them.
     turns = [(max(as_is for as_is, _ in row), max(alone for _, alone in row)) for row in zip(*rounds, strict=True)]
     # Replays leave the data wait out, and a machine that slows down makes them longer than the window's steps.
-    share = max(0.0, *(min(1.0, as_is / window.mean_ms) * (1 - alone / as_is) for as_is, alone in turns))
+    shares = [min(1.0, as_is / window.mean_ms) * (1 - alone / as_is) for as_is, alone in turns]
+    # A round in which averaging costs nothing says that the other one measured something else.
+    share = max(shares) if min(shares) > 0 else 0.0
     last = window.steps / averaged
     yield Fact("ranks.early_averaging_share", RUN, share * (1 - last))
     yield Fact("ranks.last_averaging_share", RUN, share * last)

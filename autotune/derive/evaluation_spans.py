@@ -66,9 +66,9 @@ def find(nodes: Sequence[EventNode], loaders: Sequence[LoaderSubject], end_ns: i
     inside = {gap.end_ns for gap, span in between if _in_step(gap, span, refs)}
     # Steps on no loader's batch, as of a pre-training by hand before this one, do not count against a habit.
     steps = sum(not gap.is_last and (not refs.has_loaders or _batch(gap, refs) is not None) for gap in gaps)
-    # A step may have many backwards, as of an attack on its samples.
+    # A step may have many backwards, as of an attack on its samples; with a loader only those on a batch count.
     updates = sum(node.event.kind == "optimizer" and node.outermost for node in nodes)
-    steps = min(steps, updates) if updates else steps
+    steps = min(steps, updates) if updates and not refs.has_loaders else steps
     is_habit = len(inside) >= max(FEWEST_STEPS, USUAL * steps)
     found += [span for gap, span in between if not (is_habit and _in_step(gap, span, refs))]
     return _merge(found)

@@ -38,7 +38,7 @@ def facts(view: RecordingView, found: LineCosts) -> Iterator[Fact]:
     own = places[most]
     at = (Location(*max(own, key=lambda place: own[place])),) if own else ()
     yield Fact("parametrization.share", RUN, sum(again.values()), at)
-    yield Fact("parametrization.weight", RUN, most.replace(LIST, "."), at)
+    yield Fact("parametrization.weight", RUN, f".{most}".replace(LIST, ".").removeprefix("."), at)
     yield Fact("parametrization.calls", RUN, calls[most], at)
 
 
@@ -58,5 +58,5 @@ def _calls(view: RecordingView, found: LineCosts) -> dict[str, float] | None:
 
 def _weight(module: str) -> str:
     """The name of a weight ("cell.parametrizations.weight") from that of the module that computes it; "" of others."""
-    owner, found, rest = module.rpartition(LIST)
-    return f"{owner}{found}{rest.split('.')[0]}" if found else ""
+    owner, found, rest = f".{module}".rpartition(LIST)
+    return f"{owner}{found}{rest.split('.')[0]}".removeprefix(".") if found else ""

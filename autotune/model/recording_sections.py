@@ -332,7 +332,8 @@ class ModuleName(TypedDict):
     """It, or the root model that it is part of, has weights that are trained."""
 
     calls: NotRequired[int]
-    """How often it was called in the steps of this record, and in what was under way when they began and ended."""
+    """How often it was called with gradients in the steps of this record, and in what was under way when they began
+    and ended."""
 
 
 class LineSample(TypedDict):

@@ -98,7 +98,7 @@ def leave_out(session: ProbeSession) -> Undo:
     hooks: list[Any] = []
     for module in (row["object"]() for row in session.models):
         if _averages_on_cpu(module):
-            hooks += [module.register_forward_pre_hook(off), module.register_forward_hook(as_was)]
+            hooks += [module.register_forward_pre_hook(off), module.register_forward_hook(as_was, always_call=True)]
 
     def undo() -> None:
         for hook in hooks:

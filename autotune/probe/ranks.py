@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+import time
 from posix import uname
 
 TYPE_CHECKING = False
@@ -22,6 +23,10 @@ NO_ID = ("", "none")
 """What torchrun has where nobody named the run: it is of no use to tell one run from another."""
 
 LOOPBACK = ("localhost", "127.0.0.1", "::1", "[::1]")
+
+
+PATIENCE_S, BETWEEN_S = 2.0, 0.01
+"""How long a rank waits for the others at the end of the window, which all of them reach together."""
 
 
 class Ranks:
@@ -63,6 +68,28 @@ class Ranks:
         """Number of this process in the job."""
         self.look()
         return self._seen[0] if self._seen is not None else _number(("RANK",)) or 0
+
+    def all_are_ready(self, is_ready: bool) -> bool:
+        """Whether every rank of the job says so, each by a file in the folder of the run.
+
+        What autotune asks of a rank must not be a collective: one without autotune would take it for its own. Ranks
+        that write into other folders are never all ready.
+        """
+        mine, size = os.path.join(self._run_dir, f"ready-{self.rank}"), self.world_size
+        try:
+            with open(f"{mine}~", "w", encoding="ascii") as file:
+                file.write(str(int(is_ready)))
+            os.replace(f"{mine}~", mine)
+            until = time.monotonic() + PATIENCE_S
+            while time.monotonic() < until:
+                names = [os.path.join(self._run_dir, f"ready-{rank}") for rank in range(size)]
+                if all(map(os.path.exists, names)):
+                    return all(_read(name) == "1" for name in names)
+                time.sleep(BETWEEN_S)
+            os.unlink(mine)
+        except OSError:  # the folder is gone: the parent was killed
+            return False
+        return False
 
     @property
     def local_world_size(self) -> int | None:
@@ -151,3 +178,8 @@ def _is_alive(pid: int) -> bool:
     except PermissionError:
         return True
     return True
+
+
+def _read(name: str) -> str:
+    with open(name, encoding="ascii") as file:
+        return file.read()

@@ -97,8 +97,8 @@ def test_an_autotune_around_mpirun(tmp_path: Path) -> None:
 
 @needs_mpirun
 def test_an_autotune_for_each_rank_of_mpirun(tmp_path: Path) -> None:
-    """mpirun binds each of two tasks to a CPU of its own where there are two."""
+    """mpirun binds each of two tasks to CPUs of its own where there are two."""
     ended = diagnosed(tmp_path, MPI, ["mpirun", "-np", "2", "--oversubscribe", *DIAGNOSE, "train.py"])
     assert is_of_both_ranks(ended) and "rank 1 of 2 recorded" in ended.stderr
     assert json.loads(ended.stdout)["run"]["job"].partition("/jobs/")[2].startswith("pmix-")
-    assert json.loads(ended.stdout)["machine"]["cpu_quota"] == min(2, len(os.sched_getaffinity(0)))
+    assert json.loads(ended.stdout)["machine"]["cpu_quota"] >= min(2, len(os.sched_getaffinity(0)))

@@ -17,8 +17,10 @@ class Below(Base):
 @pytest.fixture
 def patches():
     made = Patches()
+    native = vars(Base)["method"]
     yield made
     made.restore()
+    Base.method = native  # what somebody else replaced is theirs, and stays
 
 
 def test_an_own_attribute_is_the_same_object_again(patches):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import time
 from collections import Counter
 
@@ -33,7 +34,7 @@ class ModuleStack:
         """`call(module, *args, **kwargs)`, noted."""
         key = id(module)
         self._known[key] = module
-        self._calls[key] += 1
+        self._calls[key] += sys.modules["torch"].is_grad_enabled()
         self.stack.append(key)
         self._note()
         try:

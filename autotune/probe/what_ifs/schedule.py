@@ -50,6 +50,9 @@ but no other look charges the backward pass to lines."""
 RANK_STEPS, RANK_ROUNDS = 4, 2
 """Of a phase, and of the phases, of a job of several ranks: alike on all of them, whatever their clocks say."""
 
+RANK_STEP_S = 0.5 / (2 * RANK_ROUNDS * (RANK_STEPS + THROWN_AWAY))
+"""Of the time for what-ifs, one step of such a job at most: then all of its phases take half of it."""
+
 SAME, HALF, DOUBLE, FOUR = 1, 0.5, 2, 4
 WORTH_LOADING_SHARE = 0.02
 WORTH_LOOKING_SHARE = 0.1
@@ -107,7 +110,7 @@ def _of_rounds(session: ProbeSession, kept: BatchBuffer, rounds: int, mean_s: fl
     if not session.request["what_ifs"] or session.window.start is None:
         return []
     if session.world_size() > 1:
-        return _of_ranks(session, kept)
+        return _of_ranks(session, kept, mean_s)
     saves = not session.has_saved() and loader_test.has_room(session)
     serialised: list[Phase] = [("serialise", {"parts": "model+optimizer"})] if saves else []
     if session.window.steps_by != "optimizer":
@@ -130,8 +133,8 @@ def _of_rounds(session: ProbeSession, kept: BatchBuffer, rounds: int, mean_s: fl
     return [*looks, replay, *loading, *serialised, *watch, *half, *sizes, *narrow, *in_turns, *stopped, *last]
 
 
-def _of_ranks(session: ProbeSession, kept: BatchBuffer) -> list[Phase]:
-    """All ranks go on for the same few steps. The last of them are without averaging: no rank waits for one that left.
+def _of_ranks(session: ProbeSession, kept: BatchBuffer, mean_s: float) -> list[Phase]:
+    """All ranks go on for the same few steps, or none does: one that went on alone would wait for the others.
 
     More would ask each of them for the same choices.
     """
@@ -140,8 +143,10 @@ def _of_ranks(session: ProbeSession, kept: BatchBuffer) -> list[Phase]:
     if session.trains_on_cuda():
         return [("profile", {})]
     can_go_on = len(kept) > 0 or session.train_loader() < 0
+    is_short = mean_s <= RANK_STEP_S * session.request["what_if_limit_s"]
     turns: list[Phase] = [("replay_changed", {}), ("replay_changed", {"averaging": False})]
-    return RANK_ROUNDS * turns if can_go_on and averaging.can_be_left_out(session) else []
+    is_ready = can_go_on and is_short and averaging.can_be_left_out(session)
+    return RANK_ROUNDS * turns if session.ranks.all_are_ready(is_ready) else []
 
 
 def _sizes(rounds: int, factor: int) -> list[Phase]:

@@ -20,8 +20,11 @@ from autotune.scan.script.analysis import ScriptAnalysis
 from autotune.scan.script.training_loops import backwards
 from autotune.syntax.python import last_name
 
-KEEPS = re.compile(r"^(append|extend|add|update|insert|put|push|store|enqueue|set|refresh|fill)|[^_]_$")
-"""Methods after which an object holds what it got."""
+KEEPS = re.compile(
+    r"^(append|extend|add(?!_(scalar|text|image))|update$|update_(?!postfix)|insert|put|push|store|enqueue"
+    r"|set_(?!postfix|description|epoch)|refresh_|fill)|[^_]_$"
+)
+"""Methods after which an object holds what it got; a progress bar that shows it is no such object."""
 
 SELF = frozenset({"self", "cls"})
 
@@ -146,7 +149,8 @@ def _pass(training: _Training, call: ast.Call, switches: Collection[ast.Call]) -
     if model is None or not any(model in (_name(one.func), *map(_name, one.args)) for one in called):
         return None
     made = {name for node in inside if isinstance(node, ASSIGNMENTS) for name in _set_by(node)}
-    made |= {owner for node in inside if (kept := _keeping(node)) is not None and (owner := _model(kept)) is not None}
+    kept = [one for node in inside if (one := _keeping(node)) is not None and (one.args or one.keywords)]
+    made |= {owner for one in kept if (owner := _model(one)) is not None}
     return _Pass(block, frozenset(made))
 
 
@@ -185,10 +189,21 @@ def _reaches(training: _Training, block: Block, made: Collection[str], depth: in
     for call in (one for one in _walk(index, block) if isinstance(one, ast.Call) and depth and names):
         function = called_function(index, call)
         if function is not None and function is not block:
-            inner = {name for name, value in _passed(index, function, call) if _meet(_names(value), names)}
+            passed = list(_passed(index, function, call))
+            inner = {known for name, value in passed for known in _known_as(name, value, names)}
             if inner and _reaches(training, function, inner, depth - 1):
                 return True
     return False
+
+
+def _known_as(parameter: str, value: ast.expr, names: Collection[str]) -> Iterator[str]:
+    """How a function knows those of these names that it gets: "args.best" as "options.best" where it gets args."""
+    own = _name(value)
+    for name in names:
+        if own is not None and name.startswith(f"{own}."):
+            yield f"{parameter}{name.removeprefix(own)}"
+        elif _meet(_names(value), [name]):
+            yield parameter
 
 
 def _passed(index: Index, function: Function, call: ast.Call) -> Iterator[tuple[str, ast.expr]]:

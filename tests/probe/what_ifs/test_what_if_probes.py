@@ -7,7 +7,7 @@ import pytest
 import torch
 from torch.utils.data import DataLoader, TensorDataset
 
-from autotune.probe import ending
+from autotune.probe import ending, ranks
 from autotune.probe.what_ifs import schedule, what_if_probes
 
 ROUNDS = schedule.MOST_ROUNDS
@@ -316,6 +316,7 @@ def test_a_script_that_ends_inside_a_phase_keeps_what_it_brought(attach):
 def test_phases_have_a_time_limit(attach, left, monkeypatch):
     session = attach(steps=3, warmup=1)
     session.request["what_if_limit_s"] = 0
+    session.sampler.stop()  # it watches the limit, too
     model = Model()
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
     with pytest.raises(left):
@@ -401,8 +402,20 @@ def test_several_ranks_are_asked_the_same_for_the_same_few_steps(
     monkeypatch.setattr(schedule.averaging, "can_be_left_out", lambda session: has_ddp)
     probed.window.steps_by, probed.window.start, probed.window.ended_by = "optimizer", 5, ended_by
     probed.trains_on_cuda, probed.world_size = lambda: on_cuda, lambda: 2
-    probed.request["what_ifs"] = True
-    assert schedule.choose(probed, [], 0.1)[1] == phases
+    probed.ranks.all_are_ready = lambda is_ready: is_ready
+    probed.request["what_ifs"], probed.request["what_if_limit_s"] = True, 40
+    assert schedule.choose(probed, [], 0.8)[1] == phases
+    assert schedule.choose(probed, [], 0.9)[1] == [phase for phase in phases if phase[0] == "profile"]
+
+
+@pytest.mark.parametrize(("others", "expected"), [(("1",), True), (("0",), False), ((), False)])
+def test_ranks_go_on_when_all_of_them_are_ready(tmp_path, monkeypatch, others, expected):
+    monkeypatch.setattr(ranks, "PATIENCE_S", 0.05)
+    monkeypatch.setenv("WORLD_SIZE", "2")
+    for rank, answer in enumerate(others, 1):
+        (tmp_path / f"ready-{rank}").write_text(answer)
+    assert ranks.Ranks(str(tmp_path)).all_are_ready(True) is expected
+    assert (tmp_path / "ready-0").exists() is bool(others)
 
 
 @pytest.mark.parametrize(("mean_s", "ranks", "steps"), [(0.5, 1, 3), (0.01, 1, 10), (0.0001, 1, 50), (0.0001, 2, 3)])

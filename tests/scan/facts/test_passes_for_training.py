@@ -159,6 +159,21 @@ CASES = {
         + STEP.replace("criterion(out, y)", "criterion(out, y) * args.alpha * cfg['beta']")
         + "    args.best = validate(net)\n    cfg['best'] = args.best\n",
     ),
+    "settings that a function gets": (
+        False,
+        VALIDATE
+        + "def fit(net, loader, options):\n"
+        + STEP.replace("criterion(out, y)", "criterion(out, y) * options.alpha")
+        + "for epoch in range(9):\n    args.best = validate(net)\n    fit(net, loader, args)\n",
+    ),
+    "a progress bar and a sampler": (
+        False,
+        VALIDATE
+        + "for epoch in range(9):\n    loader.sampler.set_epoch(epoch)\n    pbar = tqdm(loader)\n"
+        + STEP.replace("in loader", "in pbar")
+        + "    hits = validate(net)\n    pbar.set_postfix(hits=hits)\n    net.eval()\n    net(images)\n"
+        + "    loader.sampler.set_epoch(epoch)\n",
+    ),
     "methods: a best score is no data": (False, METHODS.replace("BODY", "self.train_epoch(self.loader, found)")),
     "methods: labels": (True, METHODS.replace("BODY", "self.train_epoch(found, 1)")),
     "methods: a bank of the object": (
