@@ -54,7 +54,7 @@ def outlook(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def outlook_request(given: Mapping[str, Any]) -> OutlookRequest:
-    """What these options ask for. Raises UsageError for one that would change nothing."""
+    """What these options ask for. Raises UsageError for an option without effect."""
     devices, cards = given["devices"], tuple(dict.fromkeys(map(asked_card, given["on"])))
     for name in ("device_price", "bandwidth"):
         if given[name] is not None and devices is None:

@@ -16,8 +16,8 @@ LIST = ".parametrizations."
 def facts(view: RecordingView, found: LineCosts) -> Iterator[Fact]:
     """Facts `parametrization.*`; nothing where the calls of modules were not counted.
 
-    The share is that of all weights which are computed more than once for a micro-batch, without the first time; name
-    and place are of the one that takes most.
+    The share covers all weights that are computed more than once for a micro-batch, less the first time of each.
+    Name and place belong to the weight with the largest part of it.
     """
     calls = _calls(view, found)
     if calls is None:

@@ -23,7 +23,7 @@ from autotune.errors import UsageError
 
 
 class Price(Struct, frozen=True, forbid_unknown_fields=True):
-    """USD per hour of one card, the day when it was that, and where ("" is not told)."""
+    """USD per hour of one card, the day of this price, and where it was offered ("" where the source is unknown)."""
 
     usd_per_hour: float
     date: date

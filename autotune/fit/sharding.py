@@ -114,7 +114,7 @@ def _of_deepspeed(record: FitRecord, shards: Shards) -> tuple[float, float]:
 
 
 def keeps_fp32(record: FitRecord, kind: Sharding | None) -> bool:
-    """Whether DeepSpeed's optimizer keeps, beside what is trained in 16 bits, weights and state in fp32."""
+    """Whether DeepSpeed's optimizer keeps weights and state in fp32 beside 16-bit parameters."""
     return kind in ZERO and 0 < record.trained_bytes < FP32 * record.num_trained
 
 

@@ -211,5 +211,5 @@ def _of_tensor(tensor: Any) -> tuple[Mark, int, int]:
             total, by_place = total + float(part.sum()), by_place + float(torch.dot(part, places))
         is_one = numbers > 1 and bool((some == some[0]).all()) and bool((flat == flat[0]).all())
     mark = (str(tensor.dtype), tuple(tensor.shape), some.numpy().tobytes(), total, by_place)
-    # One value throughout tells as much as one number: an argmax of which all rows are equal is equal by chance.
+    # A uniform result tells no more than a single number: early in training an argmax may be the same for every row.
     return hash(mark), 1 if is_one else numbers, numbers * tensor.element_size()

@@ -134,7 +134,7 @@ def _of_rounds(session: ProbeSession, kept: BatchBuffer, rounds: int, mean_s: fl
 
 
 def _of_ranks(session: ProbeSession, kept: BatchBuffer, mean_s: float) -> list[Phase]:
-    """All ranks go on for the same few steps, or none does: one that went on alone would wait for the others.
+    """All ranks go on for the same few steps, or none does: a rank alone would wait for the others.
 
     More would ask each of them for the same choices.
     """
