@@ -102,6 +102,7 @@ def facts(view: RecordingView) -> Iterator[Fact]:
     yield from _frozen(view, found)
     yield from row_facts.facts(view, found)
     yield from repeated_backward.facts(found)
+    yield from repeated_backward.one_by_one(found)
     yield from parametrizations.facts(view, found)
 
 

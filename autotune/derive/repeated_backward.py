@@ -1,4 +1,5 @@
-"""Backward passes that one line starts several times over the same graph: what the repetitions cost."""
+"""Backward passes that go several times through one graph, because one line starts them or because they derive one
+output: what the repetitions cost."""
 
 from __future__ import annotations
 
@@ -7,7 +8,7 @@ from collections.abc import Iterator
 from autotune.derive.lines import BACKWARD, LineCosts, place_name
 from autotune.derive.loop_facts import is_training_loop
 from autotune.model.evidence import RUN, Fact, Location
-from autotune.model.recording_sections import Loop, RepeatedPasses
+from autotune.model.recording_sections import DerivedOneByOne, Loop, RepeatedPasses
 
 OF_TORCH = "autograd"
 CALL_BACKWARD = (
@@ -43,6 +44,33 @@ def facts(found: LineCosts) -> Iterator[Fact]:
     is_carried = _is_carried(most, found)
     if is_carried is not None:
         yield Fact("repeated_backward.is_carried", RUN, is_carried, places)
+
+
+def one_by_one(found: LineCosts) -> Iterator[Fact]:
+    """Facts `one_by_one.*`, of all outputs together, at the calls whose repetitions cost most; nothing where that was
+    not recorded."""
+    recorded = found.recorded
+    if recorded is None or "derived_one_by_one" not in recorded:
+        return
+    rows = recorded["derived_one_by_one"]
+    if not rows or not recorded["backward_ns"]:
+        yield Fact("one_by_one.share", RUN, 0.0)
+        return
+    backward_ms = sum(cost.ms for cost in found.costs if cost.phase == BACKWARD)
+    places = tuple(_calls(row, found) for row in rows)
+    again_ns = sum(row["again_ns"] for row in rows)
+    file, line, function = rows[0]["lines"][0]
+    yield Fact("one_by_one.share", RUN, found.share(backward_ms * again_ns / recorded["backward_ns"]), places)
+    yield Fact("one_by_one.where", RUN, place_name(file, line, function), places)
+    yield Fact("one_by_one.passes", RUN, rows[0]["passes"], places)
+
+
+def _calls(row: DerivedOneByOne, found: LineCosts) -> Location:
+    """From the first call of a function to the last one in it."""
+    file, first, function = row["lines"][0]
+    last = max(line for other, line, name in row["lines"] if (other, name) == (file, function))
+    start = found.statement.place((file, first, "", 0))
+    return Location(*start, end_line=max(last, start[1]))
 
 
 def _is_carried(passes: RepeatedPasses, found: LineCosts) -> bool | None:

@@ -449,6 +449,19 @@ class RepeatedPasses(TypedDict):
     """Those that this frame is in."""
 
 
+class DerivedOneByOne(TypedDict):
+    """Calls of torch.autograd.grad that derive the same output, each by other inputs, over all recorded steps."""
+
+    lines: list[tuple[str, int, str]]
+    """(file, line, function) of the user's calls, in the order of the first ones."""
+
+    passes: int
+    """How often the node ran that ran most often for one output."""
+
+    again_ns: int
+    """Runs of nodes but for the first of each, and of the nodes that these made."""
+
+
 class RecordedOperations(TypedDict):
     """One or two live steps after the window, recorded by torch's profiler and a trace of the user's lines."""
 
@@ -460,6 +473,9 @@ class RecordedOperations(TypedDict):
     rows: list[LineOperations]
     modules: list[ModuleName]
     repeated_passes: NotRequired[list[RepeatedPasses]]
+    """Those first whose repetitions took most."""
+
+    derived_one_by_one: NotRequired[list[DerivedOneByOne]]
     """Those first whose repetitions took most."""
 
     selected_by_value: NotRequired[list[tuple[str, int]]]

@@ -22,7 +22,7 @@ def loop(first, last, carried=()):
     return {**row, "carried": list(carried), "fed_back": []}
 
 
-def facts(again_ms=20, loops=(), passes=42, rows=None, backward_ms=60, looping_frame=1, callee=""):
+def facts(again_ms=20, loops=(), passes=42, rows=None, backward_ms=60, looping_frame=1, callee="", one_by_one=None):
     """`backward_ms` of the recorded steps, in which the profiler makes all longer."""
     by = {"looping_frame": looping_frame, "callee": callee, "loops": list(loops)}
     row = {"frames": [MAIN, CALL], "passes": passes, "again_ns": again_ms * MS, **by}
@@ -36,6 +36,8 @@ def facts(again_ms=20, loops=(), passes=42, rows=None, backward_ms=60, looping_f
         "runs": [],
         "statements": [],
     }
+    if one_by_one is not None:
+        operations["derived_one_by_one"] = one_by_one
     lines = {
         "lines": {
             "steps": 3,
@@ -49,7 +51,7 @@ def facts(again_ms=20, loops=(), passes=42, rows=None, backward_ms=60, looping_f
         "operations": operations,
     }
     derived = derive([recording(script=steps(4), lines=lines)])
-    return {fact.name: fact for fact in derived.facts if fact.name.startswith("repeated_backward.")}
+    return {fact.name: fact for fact in derived.facts if fact.name.startswith(("repeated_backward.", "one_by_one."))}
 
 
 def test_the_share_is_that_of_the_backward_pass_of_the_window():
@@ -103,6 +105,23 @@ def test_without_repetitions_the_share_is_nothing():
     assert {name: fact.value for name, fact in facts(rows=[]).items()} == {"repeated_backward.share": 0.0}
 
 
+def calls(lines, again_ms, passes=2):
+    return {"lines": [(FILE, line, "residual") for line in lines], "passes": passes, "again_ns": again_ms * MS}
+
+
+def test_derivatives_one_by_one_are_counted_over_all_outputs():
+    found = facts(one_by_one=[calls([60, 61, 63], 20, 3), calls([70], 10)])
+    assert found["one_by_one.share"].value == pytest.approx(30 / 65 * 30 / 60)
+    assert found["one_by_one.passes"].value == 3
+    assert found["one_by_one.where"].value == "residual (train.py:60)"
+    assert [(place.line, place.end_line) for place in found["one_by_one.share"].places] == [(60, 63), (70, 70)]
+
+
+def test_without_such_derivatives_their_share_is_nothing_and_it_is_not_known_where_none_was_recorded():
+    assert facts(one_by_one=[])["one_by_one.share"].value == 0.0
+    assert "one_by_one.share" not in facts()
+
+
 def test_every_catalogued_fact_is_stated():
     wanted = {name for name, row in catalogue.facts().items() if row.supplier == "derive.repeated_backward"}
-    assert set(facts(loops=[INNER])) == wanted
+    assert set(facts(loops=[INNER], one_by_one=[calls([60], 1)])) == wanted

@@ -33,15 +33,21 @@ Stack = tuple[tuple[str, int, str, int, str], ...]
 "" for the user's own or for backward itself, "autograd" for torch's derivatives, else the name of a package."""
 
 
-class Pass:
-    """One backward pass: when it began and ended (time.time_ns()), the stack that started it, and the number of each
-    call in that stack (LineTrace.call_numbers)."""
+Output = tuple[tuple[int, int], ...]
+"""What torch.autograd.grad derives: of each tensor the number of its node and which of the node's results it is."""
 
-    def __init__(self, start: int, stack: Stack, call_numbers: tuple[int, ...]) -> None:
+
+class Pass:
+    """One backward pass: when it began and ended (time.time_ns()), the stack that started it, the number of each
+    call in that stack (LineTrace.call_numbers), and what it derives; None where that is not known to be the same
+    derivative by other inputs."""
+
+    def __init__(self, start: int, stack: Stack, call_numbers: tuple[int, ...], output: Output | None = None) -> None:
         self.start = start
         self.end = start
         self.stack = stack
         self.call_numbers = call_numbers
+        self.output = output
 
 
 class BackwardPasses:
@@ -54,7 +60,8 @@ class BackwardPasses:
     def calling(self, backward: Function, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """`backward(*args, **kwargs)`, noted."""
         stack = _users_stack(call_sites.outwards(sys._getframe(1)))
-        noted = Pass(time.time_ns(), stack, self._trace.call_numbers())
+        output = _derived(args, kwargs) if backward.__name__ == "grad" else None
+        noted = Pass(time.time_ns(), stack, self._trace.call_numbers(), output)
         try:
             return backward(*args, **kwargs)
         finally:
@@ -83,8 +90,29 @@ def _package(filename: str) -> str:
     return parts[folder + 1].removesuffix(".py")
 
 
+def _derived(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Output | None:
+    """Of a call of torch.autograd.grad. None where the derivatives are weighed by numbers that another call may have
+    otherwise, as those of a Jacobian are."""
+    given = dict(zip(("outputs", "inputs", "grad_outputs"), args), **kwargs)
+    try:
+        if any(bool((each != 1).any()) for each in _listed(given.get("grad_outputs")) if each is not None):
+            return None
+        return tuple((each.grad_fn._sequence_nr(), each.output_nr) for each in _listed(given["outputs"]))
+    except Exception:  # an output without a graph, a tensor that shows no numbers
+        return None
+
+
+def _listed(given: Any) -> Sequence[Any]:
+    return given if isinstance(given, (list, tuple)) else [given]
+
+
+Again = tuple["Stack | None", "Output | None"]
+"""Whose repetition a node is: a stack's, and an output's."""
+
+
 class RepeatedNodes:
-    """Nodes that a pass ran and an earlier one from the same stack had run, and the nodes that those made.
+    """Nodes that a pass ran and an earlier one had run, and the nodes that those made: of passes from the same stack,
+    and of passes that derive the same output.
 
     A node is known by its sequence number; each operation of the forward pass makes nodes of its own.
     """
@@ -92,36 +120,36 @@ class RepeatedNodes:
     def __init__(self, passes: Sequence[Pass]) -> None:
         self._passes = passes
         self._starts = [one.start for one in passes]
-        self._runs: dict[Stack, Counter[int]] = {}
-        self._ran_by: dict[tuple[Stack, int], Pass] = {}
+        self._by_stack = _Repetitions()
+        self._by_output = _Repetitions()
         self._in_common: dict[Stack, int] = {}
-        self._again_ns: Counter[Stack] = Counter()
 
-    def ran(self, number: int, moment: int, length: int, made_by: Stack | None) -> Stack | None:
-        """A node ran at `moment` for `length` ns; the stack whose repetition that was, if it was one.
+    def ran(self, number: int, moment: int, length: int, made_by: Again | None) -> Again | None:
+        """A node ran at `moment` for `length` ns; whose repetition that was, if it was one.
 
         A node that a repetition made (`made_by`), for second derivatives, is as needless as that.
         """
         if not 0 <= number < NO_ONE_MADE:
             return None
         one = self._pass_at(moment)
-        if one is not None and self._is_again(number, one):
-            made_by = one.stack
-        if made_by is not None:
-            self._again_ns[made_by] += length
-        return made_by
+        of_stack, of_output = made_by if made_by is not None else (None, None)
+        if one is not None:
+            before = self._by_stack.before(one.stack, number, one)
+            if before is not None:
+                of_stack = one.stack
+                self._note_common(one, before)
+            if one.output is not None and self._by_output.before(one.output, number, one) is not None:
+                of_output = one.output
+        self._by_stack.took(of_stack, length)
+        self._by_output.took(of_output, length)
+        return (of_stack, of_output) if of_stack is not None or of_output is not None else None
 
-    def _is_again(self, number: int, one: Pass) -> bool:
-        runs = self._runs.setdefault(one.stack, Counter())
-        runs[number] += 1
-        before = self._ran_by.get((one.stack, number))
-        self._ran_by[one.stack, number] = one
-        if before is None or before is one:
-            return before is not None
+    def _note_common(self, one: Pass, before: Pass) -> None:
+        if before is one:
+            return
         same = [here == there for here, there in zip(one.call_numbers, before.call_numbers)]
         in_common = [*same, False].index(False)
         self._in_common[one.stack] = min(in_common, self._in_common.get(one.stack, in_common))
-        return True
 
     def _pass_at(self, moment: int) -> Pass | None:
         index = bisect_right(self._starts, moment) - 1
@@ -135,12 +163,62 @@ class RepeatedNodes:
         return [
             {
                 "frames": [frame[:4] for frame in stack],
-                "passes": max(self._runs[stack].values()),
+                "passes": self._by_stack.most_runs(stack),
                 "again_ns": again_ns,
                 "looping_frame": self._in_common[stack] - 1,
                 "callee": stack[self._in_common[stack] - 1][4],
                 "loops": loops.of_lines([stack[self._in_common[stack] - 1][:2]]),
             }
-            for stack, again_ns in self._again_ns.most_common(MOST_ROWS)
+            for stack, again_ns in self._by_stack.again_ns.most_common(MOST_ROWS)
             if self._in_common.get(stack, 0) > 0
         ]
+
+    def of_one_output(self) -> list[Row]:
+        """The `DerivedOneByOne` of the Recording, those first whose repetitions took most.
+
+        Outputs that the same lines derive are one row: those of several steps, and of several calls of a function.
+        """
+        stacks: dict[Output, list[Stack]] = {}
+        for one in self._passes:
+            if one.output is not None:
+                stacks.setdefault(one.output, []).append(one.stack)
+        rows: dict[tuple[tuple[str, int, str], ...], Row] = {}
+        for output, again_ns in self._by_output.again_ns.items():
+            lines = _parting(stacks[output])
+            row = rows.setdefault(lines, {"lines": list(lines), "passes": 0, "again_ns": 0})
+            row["passes"] = max(row["passes"], self._by_output.most_runs(output))
+            row["again_ns"] += again_ns
+        return sorted(rows.values(), key=lambda row: -row["again_ns"])[:MOST_ROWS]
+
+
+class _Repetitions:
+    """Runs of nodes by the passes of one group: those of a stack, or of an output."""
+
+    def __init__(self) -> None:
+        self.again_ns: Counter[Any] = Counter()
+        self._runs: dict[Any, Counter[int]] = {}
+        self._ran_by: dict[tuple[Any, int], Pass] = {}
+
+    def before(self, group: Any, number: int, one: Pass) -> Pass | None:
+        """The pass of the group that ran the node before this run; None if this is the first."""
+        runs = self._runs.setdefault(group, Counter())
+        runs[number] += 1
+        before = self._ran_by.get((group, number))
+        self._ran_by[group, number] = one
+        return before
+
+    def took(self, group: Any, length: int) -> None:
+        if group is not None:
+            self.again_ns[group] += length
+
+    def most_runs(self, group: Any) -> int:
+        return max(self._runs[group].values())
+
+
+def _parting(stacks: Sequence[Stack]) -> tuple[tuple[str, int, str], ...]:
+    """(file, line, function) of the first frames that are not the same in all stacks: the calls of a helper that
+    derives. One line, the innermost, where they do not part."""
+    shared = 0
+    while all(len(stack) > shared + 1 and stack[shared] == stacks[0][shared] for stack in stacks):
+        shared += 1
+    return tuple(dict.fromkeys(stack[shared][:3] for stack in stacks))

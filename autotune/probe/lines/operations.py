@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from ..session import ProbeSession
     from ..shapes import Place, Row
-    from .backward_passes import Pass, Stack
+    from .backward_passes import Again, Pass
 
 SHORT_S = 0.5
 """A step as short as this is recorded twice."""
@@ -106,6 +106,7 @@ class LineOperations:
             "rows": ranked[:MOST_ROWS],
             "modules": list(modules.values()),
             "repeated_passes": table["repeated_passes"],
+            "derived_one_by_one": table["derived_one_by_one"],
             "selected_by_value": selection_by_value.of_lines(
                 (row["file"], row["line"]) for row in rows if row["backward_ns"]
             ),
@@ -121,8 +122,8 @@ def tabulate(
     modules: Sequence[tuple[int, int]],
     passes: Sequence[Pass] = (),
 ) -> dict[str, Any]:
-    """{"places": {Place: Row}, "backward_ns": all nodes of the backward pass, "repeated_passes": RepeatedPasses} of
-    the Kineto `events` within `span`.
+    """{"places": {Place: Row}, "backward_ns": all nodes of the backward pass, "repeated_passes": RepeatedPasses,
+    "derived_one_by_one": DerivedOneByOne} of the Kineto `events` within `span`.
 
     A row has the outermost operations' number and time, of those within them what is float64 and the names that take
     most by themselves, the backward's time, and how long the place was the innermost one. Times in ns.
@@ -162,7 +163,12 @@ def tabulate(
     _close_ended(sys.maxsize, places, enclosing)
     for row in places.values():
         row["names"] = _most(row["names"])
-    return {"places": places, "backward_ns": backward_ns, "repeated_passes": repeated.rows()}
+    return {
+        "places": places,
+        "backward_ns": backward_ns,
+        "repeated_passes": repeated.rows(),
+        "derived_one_by_one": repeated.of_one_output(),
+    }
 
 
 class _Makers:
@@ -173,17 +179,17 @@ class _Makers:
     """
 
     def __init__(self) -> None:
-        self._made: dict[int, tuple[Place, Stack | None]] = {}
+        self._made: dict[int, tuple[Place, Again | None]] = {}
         self._numbers: list[int] = []
 
-    def note(self, number: int, place: Place, again: Stack | None = None) -> None:
+    def note(self, number: int, place: Place, again: Again | None = None) -> None:
         if number < 0:
             return
         if number not in self._made:
             insort(self._numbers, number)
         self._made[number] = place, again
 
-    def of(self, number: int) -> tuple[Place, Stack | None]:
+    def of(self, number: int) -> tuple[Place, Again | None]:
         """That of the operation with the largest number up to this one. Nodes that no operation made, as those
         that add gradients up, have numbers beyond all others."""
         if number in self._made:
@@ -204,7 +210,7 @@ class _Open:
         own_ns: int,
         is_backward: bool,
         is_double: bool,
-        again: Stack | None,
+        again: Again | None,
     ) -> None:
         self.name = name
         self.end = end

@@ -93,9 +93,37 @@ def behind_a_decorator(model, x):
     return loss
 
 
+def one_by_one(model, x):
+    """The residual of a network that solves an equation, each derivative by a call of its own."""
+    x, t = x[:, :4].requires_grad_(), x[:, 4:].requires_grad_()
+    u = model(torch.cat([x, t], dim=1))[:, 0]
+    u_x = derivative(u, x)
+    u_t = derivative(u, t)
+    return (u_x + u_t).square().mean()
+
+
+def derivative(u, by):
+    return torch.autograd.grad(u, by, torch.ones_like(u), create_graph=True)[0]
+
+
+def all_inputs(model, x):
+    x, t = x[:, :4].requires_grad_(), x[:, 4:].requires_grad_()
+    u = model(torch.cat([x, t], dim=1))[:, 0]
+    u_x, u_t = torch.autograd.grad(u, (x, t), torch.ones_like(u), create_graph=True)
+    return (u_x + u_t).square().mean()
+
+
+def weighed(model, x):
+    """Two products of the Jacobian: other vectors, other numbers."""
+    x = x.requires_grad_()
+    y = model(x)
+    both = [torch.autograd.grad(y, x, torch.full_like(y, by), create_graph=True)[0] for by in (2.0, 3.0)]
+    return (both[0] - both[1]).square().mean()
+
+
 @pytest.fixture
-def passes(attach, left, monkeypatch):
-    """passes(loss): the Recording's repeated_passes of a training by that loss."""
+def operations(attach, left, monkeypatch):
+    """operations(loss): the Recording's operations of a training by that loss."""
     monkeypatch.setattr(schedule, "PHASE_S", 0.0)
     monkeypatch.setattr(schedule, "SHORT_S", 0.0)
     monkeypatch.setattr(schedule.torch_settings, "choices", lambda _: [])
@@ -114,7 +142,18 @@ def passes(attach, left, monkeypatch):
                 optimizer.zero_grad()
             raise AssertionError("the data ended before the probe left")
         assert session.recorder.passes is None
-        return session.lines["operations"]["repeated_passes"], session.lines["operations"]["backward_ns"]
+        return session.lines["operations"]
+
+    return train
+
+
+@pytest.fixture
+def passes(operations):
+    """passes(loss): its repeated_passes, and the time of all nodes of the backward pass."""
+
+    def train(loss):
+        recorded = operations(loss)
+        return recorded["repeated_passes"], recorded["backward_ns"]
 
     return train
 
@@ -159,3 +198,27 @@ def test_the_loop_of_passes_is_in_the_function_that_was_called_once_for_all(pass
 def test_one_pass_for_all_graphs_of_their_own_and_calls_from_several_lines_are_no_repetition(passes, loss):
     rows, _ = passes(loss)
     assert rows == []
+
+
+def test_calls_that_derive_one_output_by_one_input_each_are_seen_at_the_lines_that_part(operations):
+    """And the nodes that the second one made for the second derivative are as needless."""
+    recorded = operations(one_by_one)
+    (row,) = recorded["derived_one_by_one"]
+    assert row["passes"] == 2
+    assert [tuple(place) for place in row["lines"]] == [
+        (__file__, line(one_by_one, 4), "one_by_one"),
+        (__file__, line(one_by_one, 5), "one_by_one"),
+    ]
+    assert 0.2 * recorded["backward_ns"] < row["again_ns"] < 0.6 * recorded["backward_ns"]
+    assert recorded["repeated_passes"] == []
+
+
+def test_a_call_on_one_line_of_a_loop_is_seen_there(operations):
+    (row,) = operations(by_parameter)["derived_one_by_one"]
+    assert row["passes"] == 4
+    assert [tuple(place[:2]) for place in row["lines"]] == [(__file__, line(by_parameter, 2))]
+
+
+@pytest.mark.parametrize("loss", [all_inputs, weighed, coordinates, inner_steps, of_the_whole_batch, curvature])
+def test_one_call_for_all_inputs_and_derivatives_of_something_else_are_not_one_by_one(operations, loss):
+    assert operations(loss)["derived_one_by_one"] == []
