@@ -1,7 +1,7 @@
 """Which rows that modules compute are thrown away afterwards, and which are computed several times.
 
-Thrown away: the gradient of a row of a module's output is zero, in as many rows of each step, whatever the data, or in
-nearly all of them. The modules that are looked at compute each row by itself, so that what nobody uses need not have
+Thrown away: the gradient of a row of a module's output is zero, in as many rows of each step, whatever the data, in
+all but as many, or in nearly all of them. The modules that are looked at compute each row by itself, so that what nobody uses need not have
 been computed, or not with gradients.
 Not thrown away are rows among which the largest was sought (max pooling, topk): which these are is not known before.
 Several times: the input of a module has each row k times, as an expansion leaves it, or most rows again, as candidates
@@ -29,6 +29,8 @@ if TYPE_CHECKING:
 
 STEPS = 3
 LEAST_ROWS = 8
+"""Fewer are as many in each step by chance, and fewer are not compared with each other."""
+
 LEAST_NUMBERS = 4
 """Rows of fewer numbers, as of flags and counts, are equal by chance."""
 
@@ -247,13 +249,16 @@ def _behind_picks(roots: Iterable[Any]) -> tuple[set[Any], set[Any]]:
 
 
 def _unused_share(steps: list[list[Count] | None], mostly: float) -> float | None:
-    """The share of rows without a gradient where it is the same in each step, over all calls: of two calls one may be
-    used where the other is not. The least share where it is `mostly` in each; else 0. None of no call."""
+    """The share of rows without a gradient where it is the same in each step, or where as many rows of each step have
+    one (the last position of each sample, however long it is), over all calls: of two calls one may be used where the
+    other is not. The least share where it is `mostly` in each; else 0. None of no call."""
     if not all(steps):
         return None if not steps[0] else 0.0
     sums = [(sum(unused for unused, _ in calls or ()), sum(rows for _, rows in calls or ())) for calls in steps]
     least = min(unused / max(1, rows) for unused, rows in sums)
-    return least if len(set(sums)) == 1 or least >= mostly else 0.0
+    used = {rows - unused for unused, rows in sums}
+    is_regular = len(set(sums)) == 1 or (len(used) == 1 and min(used) >= LEAST_ROWS)
+    return least if is_regular or least >= mostly else 0.0
 
 
 def _least(steps: list[list[Count] | None]) -> float | None:

@@ -199,6 +199,18 @@ def test_of_positions_within_a_sample_most_may_be_unused(rows_of):
     assert found["0"][0] == 0.0
 
 
+def last_of(count):
+    """The last of 5 to 8 positions of `count` samples each, as a classifier of sequences reads it."""
+    return lambda model, x: model(x[:count, : random.randint(5, 8), None])[:, -1].square().mean()
+
+
+@pytest.mark.parametrize(("count", "is_known"), [(8, True), (7, False)])
+def test_as_many_positions_are_used_in_samples_of_any_length(rows_of, count, is_known):
+    random.seed(1)
+    found = rows_of(nn.Sequential(nn.Linear(1, 4)), last_of(count))
+    assert (found["0"][0] >= 0.8) if is_known else (found["0"][0] == 0.0)
+
+
 class Ranker(nn.Module):
     def __init__(self, dropout=0.0):
         super().__init__()
