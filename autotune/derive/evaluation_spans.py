@@ -7,7 +7,8 @@ A span never holds a backward, so each is looked for between two of them. What c
   scripts that never call eval().
 With gradients enabled it is an evaluation only on batches of a loader of its own. A teacher, a reference
 model or a generator under no_grad inside a training step is none of these, whichever loader its batches come
-from, nor is a model that trains in eval mode, nor what nearly every step does with its own batch, or without a loader.
+from, nor is a model that trains in eval mode, nor what nearly every step does with its own batch, or every fifth one
+without any loader.
 """
 
 from __future__ import annotations
@@ -21,6 +22,10 @@ from autotune.derive.timeline import EventNode
 from autotune.model.recording import Event
 
 UNKNOWN = -1
+OF_ROLLOUTS = 0.2
+"""Of the steps of a script without loaders: a pass that comes so often makes what the next few steps train on, as a
+rollout does. Nobody evaluates after every five steps."""
+
 MARKS = ("iter", "fetch", "forward", "mode")
 
 
@@ -69,7 +74,8 @@ def find(nodes: Sequence[EventNode], loaders: Sequence[LoaderSubject], end_ns: i
     # A step may have many backwards, as of an attack on its samples; with a loader only those on a batch count.
     updates = sum(node.event.kind == "optimizer" and node.outermost for node in nodes)
     steps = min(steps, updates) if updates and not refs.has_loaders else steps
-    is_habit = len(inside) >= max(FEWEST_STEPS, USUAL * steps)
+    usual = USUAL if refs.has_loaders else OF_ROLLOUTS
+    is_habit = len(inside) >= max(FEWEST_STEPS, usual * steps)
     found += [span for gap, span in between if not (is_habit and _in_step(gap, span, refs))]
     return _merge(found)
 

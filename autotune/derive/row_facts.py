@@ -1,14 +1,15 @@
-"""Rows that modules compute and nobody uses, or that they compute several times: what they cost, and where to look."""
+"""Rows that modules compute and nobody uses, or that they compute several times, as those of a sequence that is
+generated without a cache: what they cost, and where to look."""
 
 from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 
-from autotune.derive.lines import Cost, Frame, LineCosts, Place, collapsed
+from autotune.derive.lines import Cost, Frame, LineCosts, Place, collapsed, place_name
 from autotune.derive.recording_view import RecordingView
 from autotune.model.evidence import RUN, Fact, Location
-from autotune.model.recording_sections import ModuleRows
+from autotune.model.recording_sections import GrowingInput, ModuleRows
 
 MOST_OF = 0.8
 """Of the samples of a module: the frame that so many share is its caller."""
@@ -22,7 +23,7 @@ REPEATS = (("repeat", "tile"), ("expand", "index"))
 
 
 def facts(view: RecordingView, found: LineCosts) -> Iterator[Fact]:
-    """Facts `discarded.*`, `repeated.*` and `repeated_in_dropout.*`; nothing where rows were not compared."""
+    """Facts `discarded.*`, `repeated.*`, `repeated_in_dropout.*` and `growing.*`; nothing where rows were not compared."""
     compared = view.recording.lines.get("rows") if view.recording.lines else None
     if compared is None:
         return
@@ -30,6 +31,8 @@ def facts(view: RecordingView, found: LineCosts) -> Iterator[Fact]:
     yield from _repeated("repeated", {row["name"]: row["repeated"] for row in compared["rows"]}, found)
     in_dropout = {row["name"]: row["repeated_in_dropout"] for row in compared["rows"] if "repeated_in_dropout" in row}
     yield from _repeated("repeated_in_dropout", in_dropout, found)
+    if "growing" in compared:
+        yield from _growing(compared["growing"], found)
 
 
 def _discarded(rows: Sequence[ModuleRows], found: LineCosts) -> Iterator[Fact]:
@@ -68,6 +71,28 @@ def _repeated(fact: str, parts: Mapping[str, float | None], found: LineCosts) ->
     yield Fact(f"{fact}.share", RUN, saved[name], (Location(*place),) if place else ())
     yield Fact(f"{fact}.module", RUN, collapsed(name))
     yield Fact(f"{fact}.row_share", RUN, shares[name])
+
+
+def _growing(rows: Sequence[GrowingInput], found: LineCosts) -> Iterator[Fact]:
+    """Facts `growing.*`: where, and how often, they are of the line that costs most."""
+    at = [found.statement.place((row["file"], row["line"], "", 0)) for row in rows]
+    anew = [
+        _line_share(place, found) * (1 - row["needed"] / row["elements"]) for place, row in zip(at, rows, strict=True)
+    ]
+    ranked = sorted(range(len(rows)), key=lambda index: -anew[index])
+    places = tuple(Location(*at[index]) for index in ranked)
+    yield Fact("growing.share", RUN, sum(anew), places)
+    if ranked:
+        row, place = rows[ranked[0]], at[ranked[0]]
+        yield Fact("growing.where", RUN, place_name(*place, row["function"]), places)
+        yield Fact("growing.again", RUN, row["elements"] / row["needed"], places)
+
+
+def _line_share(place: Place, found: LineCosts) -> float:
+    """Of the step, what runs in a line or is called from there."""
+    return found.share(
+        sum(cost.ms for cost in found.costs if any(found.statement.place(one) == place for one in cost.seen.frames))
+    )
 
 
 def inside(name: str, found: LineCosts) -> list[Cost]:

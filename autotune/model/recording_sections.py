@@ -556,11 +556,28 @@ class ModuleRows(TypedDict):
     where that was not tried; absent from older Recordings."""
 
 
+class GrowingInput(TypedDict):
+    """Calls of a model without gradients, each with one element of the sequences more, in all compared steps."""
+
+    file: str
+    line: int
+    function: str
+    """The user's line that calls it, directly or through a library."""
+
+    elements: int
+    """Of one sample, over all calls."""
+
+    needed: int
+    """Those that a cache leaves: each once."""
+
+
 class ComparedRows(TypedDict):
     """Rows that modules computed in several steps."""
 
     steps: int
     rows: list[ModuleRows]
+    growing: NotRequired[list[GrowingInput]]
+    """Those first that compute most anew."""
 
 
 class CountedProducts(TypedDict):

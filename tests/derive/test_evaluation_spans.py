@@ -278,6 +278,11 @@ def test_a_rollout_in_every_step_without_a_loader_is_no_evaluation():
     assert len(found(repeated(*[by_hand] * 9, rollout), loaders=())) == 1
 
 
+def test_a_rollout_that_a_few_steps_train_on_is_no_evaluation():
+    assert found(repeated(*[rollout, by_hand, by_hand, by_hand, by_hand] * 3), loaders=()) == []
+    assert len(found(repeated(*[rollout, *[by_hand] * 5] * 3), loaders=())) == 3
+
+
 def test_a_step_may_have_many_backwards_and_still_do_it_once():
     def attacked(script: Script) -> None:
         for _ in range(4):

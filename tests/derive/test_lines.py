@@ -573,6 +573,28 @@ def test_rows_that_come_several_times_cost_their_repetitions():
     assert [place.line for place in found["share"].places] == [39]
 
 
+def grown(*rows):
+    found = lines([seen("forward", 67, (40, "reward", 38), count=100), seen("forward", 30, count=100)])
+    given = [{"file": FILE, "line": line, "function": name, "elements": n, "needed": m} for line, name, n, m in rows]
+    found["rows"] = {"steps": 3, "rows": [], "growing": given}
+    return stated(derive([recording(script=steps(4), lines=found)]), "growing.")
+
+
+def test_what_a_model_generates_without_a_cache_costs_what_it_had_computed_before():
+    found = grown((67, "rollout", 100, 10), (90, "probe", 64, 16))
+    whole = grown((67, "rollout", 10**9, 1))["share"].value
+    assert whole == pytest.approx(20 / 65 / 2)
+    assert found["share"].value == pytest.approx(0.9 * whole)
+    assert found["where"].value == "rollout (train.py:67)"
+    assert found["again"].value == 10.0
+    assert [place.line for place in found["share"].places] == [67, 90]
+
+
+def test_a_model_that_generates_nothing_or_was_not_looked_at_for_that():
+    assert {name: fact.value for name, fact in grown().items()} == {"share": 0.0}
+    assert not stated(with_rows(("actor.0", 0.0, 0.0), samples=ACTOR), "growing.")
+
+
 def test_rows_that_were_compared_and_are_all_used():
     derived = with_rows(("actor.0", 0.0, 0.0), samples=ACTOR)
     assert stated(derived, "discarded.")["share"].value == 0.0

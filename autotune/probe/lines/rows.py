@@ -18,6 +18,7 @@ from functools import partial
 from .. import describe
 from ..what_ifs import backward_graph
 from .modules import names_of
+from .prefixes import GrowingInputs
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -95,6 +96,9 @@ class RowComparison:
         self._picked: set[int] = set()
         """Layers among whose rows a few were picked by their values."""
         self._is_trying = False
+        self._growing = GrowingInputs()
+        self._depth = 0
+        """Calls of modules that have begun and not ended."""
         self._inputs: list[float | None] = []
         """Of each step, the sum of what the first layer got: the data tells nothing where it is the same."""
         session.recorder.modules = self
@@ -102,9 +106,15 @@ class RowComparison:
 
     def calling(self, module: Any, call: Function, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """`call(module, *args, **kwargs)`, its rows noted."""
-        output = call(module, *args, **kwargs)
+        self._depth += 1
+        try:
+            output = call(module, *args, **kwargs)
+        finally:
+            self._depth -= 1
         if self._repeated and not self._is_trying:
             try:
+                if not self._depth:
+                    self._growing.note(module, args, kwargs)
                 if self._note(module, args or tuple(kwargs.values()), output) == 0:
                     self._note_in_dropout(module, call, args, kwargs)
             except Exception:  # it shows no numbers: inside vmap, a subclass of Tensor
@@ -212,7 +222,7 @@ class RowComparison:
             if share is not None or again is not None:
                 row = {"name": names.get(key, type(module).__name__), "unused": share, "repeated": again}
                 rows.append({**row, "repeated_in_dropout": _least([step.get(key) for step in in_dropout])})
-        return {"steps": len(repeated), "rows": rows}
+        return {"steps": len(repeated), "rows": rows, "growing": self._growing.rows()}
 
 
 class _BackwardLook:
