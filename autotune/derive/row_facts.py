@@ -23,7 +23,8 @@ REPEATS = (("repeat", "tile"), ("expand", "index"))
 
 
 def facts(view: RecordingView, found: LineCosts) -> Iterator[Fact]:
-    """Facts `discarded.*`, `repeated.*`, `repeated_in_dropout.*` and `growing.*`; nothing where rows were not compared."""
+    """Facts `discarded.*`, `repeated.*`, `repeated_in_dropout.*` and `growing.*`; nothing where no rows were
+    compared."""
     compared = view.recording.lines.get("rows") if view.recording.lines else None
     if compared is None:
         return

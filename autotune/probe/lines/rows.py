@@ -1,8 +1,8 @@
 """Which rows that modules compute are thrown away afterwards, and which are computed several times.
 
-Thrown away: the gradient of a row of a module's output is zero, in as many rows of each step, whatever the data, in
-all but as many, or in nearly all of them. The modules that are looked at compute each row by itself, so that what nobody uses need not have
-been computed, or not with gradients.
+Thrown away: the gradient of a row of a module's output is zero, in as many rows of each step, whatever the data, in all
+but as many, or in nearly all of them. The modules that are looked at compute each row by itself, so that what nobody
+uses need not have been computed, or not with gradients.
 Not thrown away are rows among which the largest was sought (max pooling, topk): which these are is not known before.
 Several times: the input of a module has each row k times, as an expansion leaves it, or most rows again, as candidates
 of one batch that are drawn from few; and its output has so, too, or would have without dropout: then the module is

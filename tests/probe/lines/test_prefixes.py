@@ -84,5 +84,3 @@ def test_other_calls_are_none(watched, generate):
 
 def test_calls_with_gradients_are_none(watched):
     assert watched(without_a_cache, grad=True) == []
-
-
