@@ -30,6 +30,9 @@ DISTURBED = 0.25
 FEW_EPOCHS = 3
 """A loader that lives through more epochs than this was made anew for another reason, e.g. for a second stage."""
 
+LEAST_NAMED = 0.3
+"""Of preparing a batch: a line with less is not the one to name."""
+
 WORTH_LAST_CORE = 1.2
 """A worker for the last core, which training uses too, has to bring batches this many times as fast."""
 
@@ -58,7 +61,9 @@ def _of_hot_line(view: RecordingView, loader: LoaderSubject, input_share: Value 
     if hot is None:
         return
     place, function, share = hot
-    values: dict[str, Value] = {"hot_line": place_name(place.file, place.line, function), "hot_line_share": share}
+    values: dict[str, Value] = {"hot_line_share": share}
+    if share >= LEAST_NAMED:
+        values["hot_line"] = place_name(place.file, place.line, function)
     if isinstance(input_share, float):
         values["hot_line_step_share"] = share * input_share
     for name, value in values.items():

@@ -6,6 +6,7 @@ as finding it.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from math import sqrt
@@ -23,6 +24,8 @@ NUM_LINES = 6
 """Rows of the table of lines that count: what a reader takes in."""
 
 PLACE = ("file", "line", "end_line")
+NAMED = re.compile(r"\b([\w-]+\.py):(\d+)\b")
+"""A place in the sentence of a finding."""
 
 QUESTIONS = "HS"
 """The rules of hot spots, by how their ids begin: they ask about a line that costs much, and claim no fault."""
@@ -53,18 +56,22 @@ class Judged:
 
 
 def answer(document: measuring.Json | None) -> measuring.Json:
-    """What is scored of a report: {"findings": [{"rule", "file", "line", "end_line"}], "hottest", "function",
+    """What is scored of a report: {"findings": [{"rule", "file", "line", "end_line", "named"}], "hottest", "function",
     "lines"}.
 
-    {} without a report. A finding without a place has None as its file and lines. Reports of older versions have no
-    lines and no hottest one.
+    {} without a report. A finding without a place has None as its file and lines; `named` are the places in its
+    sentence. Reports of older versions have no lines and no hottest one.
     """
     if document is None:
         return {}
     step, verdict = document.get("step") or {}, document.get("verdict") or {}
     return {
         "findings": [
-            {"rule": one["rule"], **{key: (one.get("location") or {}).get(key) for key in PLACE}}
+            {
+                "rule": one["rule"],
+                **{key: (one.get("location") or {}).get(key) for key in PLACE},
+                "named": [{"file": file, "line": int(line)} for file, line in NAMED.findall(one["message"])],
+            }
             for one in document["findings"]
         ],
         "hottest": verdict.get("hottest"),
@@ -93,8 +100,9 @@ def judge(case: Case, labels: Labels, said: measuring.Json) -> Judged:
 
 
 def hits(case: Case, one: measuring.Json) -> bool:
-    """Whether a finding, a row of the table of lines or the hottest line names the cause or lies at its place."""
-    if one.get("rule") in case.expect:
+    """Whether a finding, a row of the table of lines or the hottest line names the cause, lies at its place or names a
+    line there."""
+    if one.get("rule") in case.expect or any(hits(case, each) for each in one.get("named", ())):
         return True
     if not one.get("file") or not one.get("line"):
         return False

@@ -94,6 +94,16 @@ def test_paths_are_absolute_or_named_from_another_folder(judge, file, is_hit):
     assert judge(report(finding("HS001", file, 22))).is_first is is_hit
 
 
+def test_a_place_that_a_sentence_names_counts_as_its_own(judge):
+    said = {**finding("DL001", "net/train.py", 9), "message": "data wait is 64 % of the step; in __iter__ (loss.py:20)"}
+    assert both(judge(report(said))) == (True, True)
+    assert both(judge(report(finding("DL001", "net/train.py", 9), said))) == (False, True)
+    assert both(judge(report({**said, "message": "wait is 64 % in __iter__ (loss.py:30), not loss.py"}))) == (
+        False,
+        False,
+    )
+
+
 def test_an_expected_rule_needs_no_place(judge):
     assert both(judge(report(finding("PR016")))) == (True, True)
     assert both(judge(report(finding("DL001"), finding("PR016")))) == (False, True)
@@ -141,7 +151,10 @@ def test_reports_without_lines_a_step_or_a_verdict_are_read(judge):
     assert both(judge({"findings": [], "verdict": None, "step": None})) == (False, False)
     old = {"findings": [finding("PR016")], "verdict": {"bound": "forward"}, "step": {"mean_ms": 3.0}}
     assert both(judge(old)) == (True, True)
-    assert both(judge({"findings": [{"rule": "DL001"}], "verdict": None, "step": None})) == (False, False)
+    assert both(judge({"findings": [{"rule": "DL001", "message": "said"}], "verdict": None, "step": None})) == (
+        False,
+        False,
+    )
 
 
 def test_a_fault_without_a_report_is_missed(judge):

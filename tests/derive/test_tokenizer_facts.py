@@ -120,7 +120,7 @@ def test_the_line_that_takes_most_of_preparing_a_batch():
 )
 def test_a_line_of_a_library_that_augments_tokenises_or_decodes_is_not_it(leaf_file):
     facts = facts_of("loader#train", script=steps(3), samples=(at(34, leaf_file), at(40, count=10)))
-    assert (facts["loader.hot_line"], facts["loader.hot_line_share"]) == ("draw (train.py:40)", 0.25)
+    assert ("loader.hot_line" in facts, facts["loader.hot_line_share"]) == (False, 0.25)
 
 
 def test_from_few_samples_no_line_is_named():
