@@ -93,6 +93,9 @@ class Launcher(Struct, frozen=True, forbid_unknown_fields=True):
     one_each: bool = False
     """Whether an absent one of them counts as 1."""
 
+    one_with: tuple[str, ...] = ()
+    """A flag with which it starts one process whatever their number, unless the flag after it is there, too."""
+
     dialect: str | None = None
     """That of the flags for what it starts."""
 

@@ -327,6 +327,8 @@ def _num_processes(
     launcher: Launcher, own: Mapping[str, WrittenValue], variables: Mapping[str, WrittenValue]
 ) -> int | None:
     """The product of the launcher's flags; NPROC_PER_NODE is what ms-swift and LLaMA-Factory start."""
+    if launcher.one_with and [name for name in launcher.one_with if name in own] == [launcher.one_with[0]]:
+        return 1
     given = [own[name] for name in launcher.processes if name in own]
     if launcher.is_program and "NPROC_PER_NODE" in variables:
         given = [variables["NPROC_PER_NODE"]]

@@ -49,6 +49,8 @@ def flags(launch: Launch) -> dict[str, object]:
         ("python -m torch.distributed.run --nproc_per_node 4 t.py", "torchrun", "t.py", None, 4),
         ("accelerate launch train.py", "accelerate", "train.py", None, None),
         ("accelerate launch --num_processes 4 --multi_gpu train.py --lr 1", "accelerate", "train.py", None, 4),
+        ("accelerate launch --cpu --num_processes 2 train.py", "accelerate", "train.py", None, 1),
+        ("accelerate launch --cpu --num_processes 2 --mpirun_hostfile h t.py", "accelerate", "t.py", None, 2),
         ("accelerate launch -m axolotl.cli.train a.yml", "accelerate", None, "axolotl.cli.train", None),
         ("deepspeed --num_gpus=2 train.py --deepspeed zero.json", "deepspeed", "train.py", None, 2),
         ("deepspeed --include localhost:0,1 --master_port 1 train.py", "deepspeed", "train.py", None, None),
