@@ -21,7 +21,7 @@ import measuring
 HERE = Path(__file__).resolve().parent
 LABELLED = measuring.ROOT / "fixtures" / "labelled"
 HEALTHY = "healthy"
-BY_PLACE = ("blind-7", "blind-8", "blind-9", "blind-10", "blind-11", "blind-12", "blind-13", "blind-14")
+BY_PLACE = tuple(f"blind-{number}" for number in range(7, 16))
 """Sets whose authors had no list of kinds: what is scored is whether the tool points at the place of the fault."""
 
 REPAIRED = "repaired"
