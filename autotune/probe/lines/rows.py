@@ -47,8 +47,8 @@ BY_ROW = {"Linear": -1, "LayerNorm": -1, "RMSNorm": -1, "Embedding": -1, "Conv1d
 
 MOSTLY = 0.8
 """Of the rows: so many without a gradient need not be as many in each step. A loss that is zero of some rows (a hinge)
-leaves fewer out, for most of a training. Positions within a sample do not count: a detector needs all of them, and
-learns from few."""
+leaves fewer out, for most of a training. Positions of a convolution do not count: a detector needs all of them, and
+learns from few. Those of a linear layer do: labels tell, before the layer, which positions a masked loss reads."""
 
 BY_CHANCE = 0.5
 """Of the rows: more repetitions are no chance, also where each row has another number of them."""
@@ -86,8 +86,8 @@ class RowComparison:
         self._known: dict[int, Any] = {}
         self._unused: list[dict[int, list[Count]]] = []
         self._repeated: list[dict[int, list[Count]]] = []
-        self._samples: set[int] = set()
-        """Modules whose rows are samples, and no positions of one."""
+        self._by_itself: set[int] = set()
+        """Modules whose rows are samples, or positions that can be left out one by one."""
         self._in_dropout: list[dict[int, list[Count]]] = []
         self._made: list[tuple[int, Any]] = []
         """The layers that were called since the last backward, and the nodes of their outputs."""
@@ -135,7 +135,7 @@ class RowComparison:
                 self._inputs[-1] = float(args[0].detach().sum())
             if output.requires_grad:
                 self._known[key] = module
-                self._samples |= {key} if output.dim() == 2 else set()
+                self._by_itself |= {key} if output.dim() == 2 or type(module).__name__ == "Linear" else set()
                 # A recomputation would hold what activation checkpointing frees.
                 if len(self._made) < MOST_HELD and not self._session.recorder.in_backward:
                     self._made.append((key, output.grad_fn))
@@ -215,10 +215,10 @@ class RowComparison:
         is_same_data = len(set(self._inputs[:-1])) == 1
         rows = []
         for key, module in self._known.items():
-            mostly = MOSTLY if key in self._samples else 1.0
-            share = _unused_share([step.get(key) for step in unused], mostly)
+            mostly = MOSTLY if key in self._by_itself else 1.0
+            share = _unused_share([step.get(key) for step in unused], mostly, is_same_data)
             again = _least([step.get(key) for step in repeated])
-            share = None if is_same_data else 0.0 if share and key in self._picked else share
+            share = 0.0 if share and key in self._picked else share
             if share is not None or again is not None:
                 row = {"name": names.get(key, type(module).__name__), "unused": share, "repeated": again}
                 rows.append({**row, "repeated_in_dropout": _least([step.get(key) for step in in_dropout])})
@@ -258,13 +258,16 @@ def _behind_picks(roots: Iterable[Any]) -> tuple[set[Any], set[Any]]:
     return {node for node, _ in seen}, behind
 
 
-def _unused_share(steps: list[list[Count] | None], mostly: float) -> float | None:
+def _unused_share(steps: list[list[Count] | None], mostly: float, is_same_data: bool) -> float | None:
     """The share of rows without a gradient where it is the same in each step, or where as many rows of each step have
     one (the last position of each sample, however long it is), over all calls: of two calls one may be used where the
-    other is not. The least share where it is `mostly` in each; else 0. None of no call."""
+    other is not. The least share where it is `mostly` in each; else 0. None of no call, and where it is the same in
+    each step because the data is."""
     if not all(steps):
         return None if not steps[0] else 0.0
     sums = [(sum(unused for unused, _ in calls or ()), sum(rows for _, rows in calls or ())) for calls in steps]
+    if is_same_data and len(set(sums)) == 1:
+        return None
     least = min(unused / max(1, rows) for unused, rows in sums)
     used = {rows - unused for unused, rows in sums}
     is_regular = len(set(sums)) == 1 or (len(used) == 1 and min(used) >= LEAST_ROWS)

@@ -27,6 +27,9 @@ CHECKPOINTS = frozenset({"torch.utils.checkpoint.checkpoint", "torch.utils.check
 ATTENTIONS = re.compile(r"((encoder|decoder|cross)_)?attentions")
 """What models of transformers call the attention weights that they return."""
 
+SPARSE = frozenset({"zero_", "detach_", "norm", "data", "detach", "is_sparse", "coalesce"})
+"""What a script may do with a gradient, whether it holds all rows of a table or some."""
+
 BARS = ("tqdm", "trange", "tqdm_notebook", "track", "Progress", "ProgressBar", "progressbar", "alive_bar", "Progbar")
 """Calls that draw a progress bar, by their last name."""
 
@@ -43,6 +46,7 @@ def facts(script: ScriptAnalysis) -> Iterator[Fact]:
     yield from _seed_facts(script)
     yield from _main_guard_facts(script)
     yield from _attention_facts(script)
+    yield from _gradient_facts(script)
     bars = [call for name in BARS for call in script.view.index.called.get(name, ())]
     yield from script.state_fact("code.shows_progress", bool(bars), *bars[:1])
 
@@ -207,3 +211,19 @@ def _attention_facts(script: ScriptAnalysis) -> Iterator[Fact]:
     places += [one.value for one in given if values.is_true(script.view, one.value) is not False]
     if places:
         yield from script.state_fact("code.uses_attentions", True, *sorted(places, key=_line)[:1])
+
+
+def _gradient_facts(script: ScriptAnalysis) -> Iterator[Fact]:
+    """Gradients that a script works with itself: projects, flattens, adds noise to."""
+    read = [one for one in script.view.index.attributes["grad"] if _is_worked_with(script, one)]
+    if read:
+        yield from script.state_fact("code.reads_gradients", True, *sorted(read, key=_line)[:1])
+
+
+def _is_worked_with(script: ScriptAnalysis, one: ast.Attribute) -> bool:
+    """Not torch.autograd.grad, nor one that is set, cleared, measured or looked for (`p.grad is None`)."""
+    around = script.view.index.parents.get(one)
+    is_call = isinstance(around, ast.Call) and around.func is one
+    is_any = isinstance(around, ast.Attribute) and around.attr in SPARSE
+    is_looked_for = isinstance(around, ast.Compare | ast.If | ast.BoolOp | ast.comprehension)
+    return isinstance(one.ctx, ast.Load) and not (is_call or is_any or is_looked_for)

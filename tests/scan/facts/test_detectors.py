@@ -125,7 +125,7 @@ SCRIPTS = (
     loop_code(SCALED, "import torch\nscaler = torch.amp.GradScaler('cuda')\n"),
     loop_code("loss = criterion(model(x), y)\nloss.backward()\n" + EVERY_4),
     loop_code(STEP + "accelerator.backward(loss)", OF_ACCELERATE),
-    loop_code("info_nce(x)\nweights = model(x).attentions\n" + STEP),
+    loop_code("info_nce(x)\nweights = model(x).attentions\n" + STEP + "\nkept = [p.grad for p in model.parameters()]"),
     "from transformers import Trainer\nclass T(Trainer):\n    def compute_loss(self):\n        pass\nT().train()",
     "from transformers import Trainer\nclass T(Trainer):\n    def compute_loss(self, model, inputs):\n"
     "        return loss(inputs['labels'])\nT().train()",

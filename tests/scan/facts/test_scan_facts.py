@@ -174,6 +174,21 @@ def test_uses_attentions(body: str, expected: bool | None) -> None:
 
 
 @pytest.mark.parametrize(
+    ("body", "expected"),
+    [
+        ("flat = torch.cat([p.grad.flatten() for p in model.parameters()])", True),
+        ("g = p.grad", True),
+        ("total = sum(p.grad.norm() for p in model.parameters() if p.grad is not None)", None),
+        ("p.grad = None", None),
+        ("p.grad.zero_()", None),
+        ("g = torch.autograd.grad(loss, x)[0]", None),
+    ],
+)
+def test_reads_gradients(body: str, expected: bool | None) -> None:
+    assert fact("code.reads_gradients", f"{body}\n{BACKWARD}") is expected
+
+
+@pytest.mark.parametrize(
     ("end", "expected"),
     [("scaler.step(optimizer)\nscaler.update()", False), ("scaler.step(optimizer)", True), ("optimizer.step()", None)],
 )
