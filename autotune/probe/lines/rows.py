@@ -74,6 +74,9 @@ PICKS = (
 )
 """In the names of nodes that hand their gradient to a few of many, by their values; not of two tensors (maximum)."""
 
+BOUND = "Clamp"
+"""Begins the names of nodes that hold numbers above or below one (clamp_min), and seek none among many."""
+
 Count = tuple[int, int]
 """Rows without a gradient, or repetitions of rows; and all rows."""
 
@@ -250,7 +253,8 @@ def _behind_picks(roots: Iterable[Any]) -> tuple[set[Any], set[Any]]:
         node, is_behind = todo.pop()
         if is_behind:
             behind.add(node)
-        is_pick = is_behind or any(name in node.name() for name in PICKS)
+        name = node.name()
+        is_pick = is_behind or (not name.startswith(BOUND) and any(pick in name for pick in PICKS))
         for each, _ in node.next_functions:
             if each is not None and (each, is_pick) not in seen:
                 seen.add((each, is_pick))

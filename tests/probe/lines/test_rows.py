@@ -84,6 +84,11 @@ def pooled_after_another_backward(model, x):
     return output.reshape(-1, 4, 4).amax(dim=1).square().mean()
 
 
+def normalised(model, x):
+    """Another quarter of the rows in each step; the length of a row is held above a least one."""
+    return nn.functional.normalize(model(x), dim=-1)[torch.randperm(len(x))[: len(x) // 4]].sum(dim=1).square().mean()
+
+
 def used(model, x):
     return model(x).square().mean()
 
@@ -92,6 +97,7 @@ def used(model, x):
     ("loss", "unused"),
     [
         (indexed, 0.75),
+        (normalised, 0.75),
         (mixed, 0.5),
         (searched, pytest.approx(0.9, abs=0.03)),
         (saturated, 0.0),
@@ -102,6 +108,7 @@ def used(model, x):
     ],
     ids=[
         "indexed afterwards",
+        "after a bound",
         "one of two calls",
         "nearly all of them",
         "a loss that is zero of many",
