@@ -63,6 +63,11 @@ def _range(package: str, bounds: str) -> Range:
     return Range(f"{package}{text}", max(low, default=None), min(high, default=None))
 
 
+def exactly(package: str, release: Version) -> Range:
+    """The range of one release."""
+    return Range(f"{package}=={'.'.join(map(str, release))}", release, _next(release))
+
+
 def _next(release: Version) -> Version:
     """The first release after all that begin like this: 4.38 after 4.37.2."""
     return (*release[:-1], release[-1] + 1)
