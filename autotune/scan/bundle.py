@@ -284,7 +284,7 @@ def bundle(
         *parts.facts,
         _framework(parts.calls),
         *_train_loader(settings, parts.facts),
-        *arguments.facts(parts.calls, versions, ranges or {}),
+        *arguments.facts(parts.calls, versions, ranges or {}, _libraries(parts)),
         *local_rank.refused(parts.launches, parts.facts, versions, ranges or {}),
         *default_learning_rates.ignored(parts.facts, settings),
         *removed_names.release_facts(parts.facts, versions, ranges),
@@ -307,6 +307,11 @@ def bundle(
         is_module=(home := _home(library, parts.files[0], parts.imports)) is not None,
         home=home or "",
     )
+
+
+def _libraries(parts: BundleFiles) -> frozenset[str]:
+    """What the script of a run imports, as far as its top says."""
+    return frozenset(name.partition(".")[0] for name in (parts.imports.names if parts.imports is not None else ()))
 
 
 def _least_memory(
