@@ -7,7 +7,7 @@ remarks are in expert/remarks-*.toml (`worth`: breaks, gross, clear, small). The
 the verdict of a judge who read the code (worth saying in a review of this project, trivial, false); and for the half
 that was read every remark with its scope ("setup": what training code and its configuration tell; "logic": the
 project's own) and the findings that say it. Findings of one rule in the same words but for numbers are one entry, as in
-the printed report. Intervals are Wilson's, 95 %.
+the printed report; `judged` is "not blind" where who made the repairs gave the verdict. Intervals are Wilson's, 95 %.
 """
 
 from __future__ import annotations
@@ -67,7 +67,8 @@ def entered(findings: Sequence[Row]) -> list[tuple[str, str, str]]:
         groups[one["repo"], one["rule"], NUMBER.sub("0", one["message"])].append(one)
     entries = []
     for (repo, rule, _), rows in groups.items():
-        is_one = len({row["file"] for row in rows}) > 1
+        files = {row["file"] for row in rows}
+        is_one = len(files) > 1 or files == {None}
         for some in [rows] if is_one else [[row] for row in rows]:
             entries.append((repo, rule, Counter(row["verdict"] for row in some).most_common(1)[0][0]))
     return entries

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from functools import cache
 from typing import Any
 
 from msgspec import Struct
 
 from autotune.catalogue.dialects import Version, is_before, is_own, version
+from autotune.catalogue.frameworks import frameworks
 from autotune.catalogue.vocabulary import read
 from autotune.model.evidence import RUN, Fact, Location
 from autotune.model.scanned import ConsumerCall
@@ -17,6 +18,13 @@ from autotune.scan.script.consumer_calls import SOMETIMES
 
 PASSES_NUM_ITEMS = (4, 46)
 """The release of transformers whose Trainer passes compute_loss the number of items of a step."""
+
+
+CONFIGS = (".yaml", ".yml", ".json", ".toml")
+"""How the names of files end that start nothing."""
+
+PATCHES = {"unsloth": "trl"}
+"""Libraries that replace the classes of a package by their own, which take old arguments."""
 
 
 class Removed(Struct, frozen=True):
@@ -36,14 +44,26 @@ class Removed(Struct, frozen=True):
 
 
 def facts(
-    calls: Sequence[ConsumerCall], versions: Mapping[str, Version], ranges: Mapping[str, Range] | None = None
+    calls: Sequence[ConsumerCall],
+    versions: Mapping[str, Version],
+    ranges: Mapping[str, Range] | None = None,
+    imports: Collection[str] = (),
 ) -> Iterator[Fact]:
     """Facts `arguments.*` of one library with such arguments, of one whose release is known if there is any.
 
-    A release that still accepts them has none, and a range in which all releases do.
+    A release that still accepts them has none, a range in which all releases do, and a library that one of the
+    `imports` patches. Of configs that only a script reads there are none without one: it may have options of its own.
     """
     allowed = ranges or {}
-    found = [one for call in calls for one in _removed_arguments(call) if not _is_accepted(one, versions, allowed)]
+    patched = {package for library, package in PATCHES.items() if library in imports}
+    has_reader = not all(call.location.file.endswith(CONFIGS) for call in calls)
+    found = [
+        one
+        for call in calls
+        if has_reader or call.dialect not in frameworks() or not frameworks()[call.dialect].parsed
+        for one in _removed_arguments(call)
+        if one.package not in patched and not _is_accepted(one, versions, allowed)
+    ]
     package = next((one.package for one in found if one.package in versions), found[0].package if found else "")
     of_one = [one for one in found if one.package == package]
     if not of_one:
@@ -70,7 +90,7 @@ def compute_loss_facts(versions: Mapping[str, Version], ranges: Mapping[str, Ran
     if "transformers" in versions:
         may_pass = not is_before(versions["transformers"], PASSES_NUM_ITEMS)
     else:
-        may_pass = asked is None or asked.high is None or is_before(PASSES_NUM_ITEMS, asked.high)
+        may_pass = asked is None or not asked.is_before(PASSES_NUM_ITEMS)
     yield Fact("arguments.may_pass_num_items", RUN, may_pass)
 
 
@@ -79,7 +99,7 @@ def _is_accepted(one: Removed, versions: Mapping[str, Version], ranges: Mapping[
     if one.package in versions:
         return is_before(versions[one.package], one.since)
     asked = ranges.get(one.package)
-    return asked is not None and asked.high is not None and not is_before(one.since, asked.high)
+    return asked is not None and asked.is_before(one.since)
 
 
 def _removed_arguments(call: ConsumerCall) -> Iterator[Removed]:

@@ -34,7 +34,6 @@ from autotune.scan import (
     jobs,
     least_memory,
     local_rank,
-    missing_modules,
     missing_scripts,
     pattern_facts,
     removed_names,
@@ -285,7 +284,7 @@ def bundle(
         *parts.facts,
         _framework(parts.calls),
         *_train_loader(settings, parts.facts),
-        *arguments.facts(parts.calls, versions, ranges or {}),
+        *arguments.facts(parts.calls, versions, ranges or {}, _libraries(parts)),
         *local_rank.refused(parts.launches, parts.facts, versions, ranges or {}),
         *default_learning_rates.ignored(parts.facts, settings),
         *removed_names.release_facts(parts.facts, versions, ranges),
@@ -308,6 +307,11 @@ def bundle(
         is_module=(home := _home(library, parts.files[0], parts.imports)) is not None,
         home=home or "",
     )
+
+
+def _libraries(parts: BundleFiles) -> frozenset[str]:
+    """What the script of a run imports, as far as its top says."""
+    return frozenset(name.partition(".")[0] for name in (parts.imports.names if parts.imports is not None else ()))
 
 
 def _least_memory(
@@ -410,8 +414,6 @@ def of_launch(library: Library, launch: Launch) -> BundleFiles | None:
     files = (*first, *(call.location.file for call in calls), *_read_by(script, named), launch.file)
     files = tuple(dict.fromkeys(files))
     facts = script.facts if script is not None else ()
-    lacking = missing_modules.fact(library, name, launch.file) if script is not None and name else None
-    facts = (*facts, *([lacking] if lacking is not None else []))
     return BundleFiles(files, tuple(calls), facts, (launch,), _top_imports(library, files[0]))
 
 
@@ -425,9 +427,8 @@ def _of_script(library: Library, name: str) -> BundleFiles | None:
         return None
     calls = _with_named(library, script.calls)
     files = (*script.files, *(call.location.file for call in calls))
-    imports, lacking = _top_imports(library, name), missing_modules.fact(library, name)
-    facts = (*script.facts, *([lacking] if lacking is not None else []))
-    return BundleFiles(tuple(dict.fromkeys(files)), tuple(calls), facts, imports=imports)
+    imports = _top_imports(library, name)
+    return BundleFiles(tuple(dict.fromkeys(files)), tuple(calls), script.facts, imports=imports)
 
 
 def _of_config(library: Library, name: str) -> BundleFiles | None:

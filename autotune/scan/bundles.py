@@ -16,6 +16,9 @@ from autotune.scan.declared import facts as software
 from autotune.scan.files import FileSearch
 from autotune.scan.library import Library
 
+OF_UNDECLARED = ("arguments.declared", "arguments.may_pass_num_items", "names.declared")
+"""Facts that hold because nothing near a file declares a release."""
+
 
 def read_bundles(
     found: FileSearch,
@@ -42,5 +45,9 @@ def _bundle(parts: BundleFiles, library: Library, declared: Declared, versions: 
     if versions is not None:
         return bundle(parts, library, versions, ())
     file = parts.files[0]
-    stated = declared.versions(file)
-    return bundle(parts, library, stated, software(stated), declared.ranges(file))
+    stated, asked = declared.versions(file), declared.ranges(file)
+    made = bundle(parts, library, stated, software(stated), asked)
+    if not any(fact.name in OF_UNDECLARED and fact.value for fact in made.facts):
+        return made
+    elsewhere = {name: one for name, one in declared.elsewhere().items() if name not in asked and name not in stated}
+    return bundle(parts, library, stated, software(stated), {**elsewhere, **asked}) if elsewhere else made

@@ -8,6 +8,7 @@ from autotune.catalogue.coercion import typed
 from autotune.catalogue.dialects import about
 from autotune.model.evidence import RUN, Fact, Location, Setting, Value
 from autotune.model.scanned import ConsumerCall, WrittenValue
+from autotune.model.source import NOTEBOOK
 from autotune.scan.configs import matching_arguments
 from autotune.scan.framework_defaults import num_processes, whole
 from autotune.scan.launch import Launch
@@ -18,6 +19,12 @@ Settings = Mapping[str, Setting]
 
 SHARDS_PARAMETERS = 3
 """The stage from which on ZeRO shards parameters."""
+
+ROLLS_OUT = frozenset({"GRPOConfig", "RLOOConfig"})
+"""Configs of trl's trainers that sample completions in training, with transformers unless vLLM is asked for."""
+
+ENGINES = ("use_vllm", "use_transformers_paged")
+"""Their options that have another engine sample."""
 
 PARAMETERS_PER_LAYER = 12
 """Times the width squared: attention 4, a feed-forward of four widths 8 (the shape of GPT-2)."""
@@ -33,6 +40,7 @@ def facts(calls: Sequence[ConsumerCall], settings: Sequence[Setting], launches: 
     yield from _batches(calls, named, launches)
     yield from _model(calls)
     yield from _processes(calls, launches)
+    yield from _rollouts(calls)
 
 
 def _evaluation(named: Settings) -> Iterator[Fact]:
@@ -111,6 +119,15 @@ def _processes(calls: Sequence[ConsumerCall], launches: Sequence[Launch]) -> Ite
             if (given := call.arguments.get(key))
         ]
         yield _fact("num_processes", known, *stated, *(Location(one.file, one.line) for one in launches))
+
+
+def _rollouts(calls: Sequence[ConsumerCall]) -> Iterator[Fact]:
+    """Completions that the trainer samples itself; nothing is said of a notebook, in which vLLM may not start."""
+    made = [one for one in calls if one.dialect == "trl" and one.name in ROLLS_OUT]
+    if made and not any(one.is_open or one.location.file.endswith(NOTEBOOK) for one in made):
+        given = [one.arguments[key] for one in made for key in ENGINES if key in one.arguments]
+        if all(one.known and not one.is_default and typed(one.value, "bool") is False for one in given):
+            yield _fact("samples_itself", True, given[0].location if given else made[0].location)
 
 
 def _model(calls: Sequence[ConsumerCall]) -> Iterator[Fact]:

@@ -16,8 +16,8 @@ from autotune.catalogue.dialects import Version
 from autotune.errors import UsageError
 from autotune.model.evidence import RUN, Fact
 from autotune.model.scanned import Pin, ScanNote
-from autotune.scan.files import unread
-from autotune.scan.ranges import Range, ranges, widest
+from autotune.scan.files import SKIPPED_FOLDERS, unread
+from autotune.scan.ranges import Range, exactly, ranges, widest
 
 LOCKS = ("uv.lock", "poetry.lock")
 """What is installed, to the last digit: goes before what others ask for."""
@@ -65,6 +65,9 @@ LIMIT = 2_000_000
 MOST_PROSE = 300_000
 """Bytes of instructions that are read."""
 
+MOST_FOLDERS = 1_000
+"""Folders of a project whose declarations are put together."""
+
 _PREFIX = "software."
 
 
@@ -101,6 +104,7 @@ class Declared(Struct):
     notes: list[ScanNote] = field(default_factory=list)
     _known: dict[str, Releases] = field(default_factory=dict)
     _known_setups: dict[str, Releases] = field(default_factory=dict)
+    _everywhere: Mapping[str, Range] | None = None
 
     def versions(self, file: str) -> Mapping[str, Version]:
         """Pins of the nearest folder that has any, from that of `file` (a name below the root) up to the root.
@@ -134,6 +138,30 @@ class Declared(Struct):
         beside = {package: one for package, one in beside.items() if package not in stated}
         return {**beside, **self._asked(file)}
 
+    def elsewhere(self) -> Mapping[str, Range]:
+        """The bounded ranges that all files of the project ask for together: parts of a project share an environment
+        unless they say otherwise."""
+        if self._everywhere is None:
+            every = [self._of_folder_once(folder) for folder in self._folders()]
+            asked = [row for one in every for row in one.ranges.items()]
+            pins = [
+                row for one in every for each in (one.pinned, *(t.releases for t in one.told)) for row in each.items()
+            ]
+            found = widest((*asked, *((package, exactly(package, release)) for package, release in pins)))
+            self._everywhere = {package: one for package, one in found.items() if one.high is not None}
+        return self._everywhere
+
+    def _folders(self) -> Iterator[str]:
+        """The folders of the project, as names below the root; none of a project that has too many."""
+        found: list[str] = []
+        for folder, inner, _ in os.walk(self.root):
+            inner[:] = [one for one in inner if one not in SKIPPED_FOLDERS and not one.startswith(".")]
+            below = os.path.relpath(folder, self.root).replace(os.sep, "/")
+            found.append("" if below == "." else below)
+            if len(found) > MOST_FOLDERS:
+                return iter(())
+        return iter(found)
+
     def _stated(self, file: str) -> set[str]:
         """The packages of which files of the folders themselves ask for a release."""
         return {package for known in self._upwards(file) for package in (*known.pinned, *known.ranges)}
@@ -149,9 +177,12 @@ class Declared(Struct):
         folder = file
         while folder:
             folder = posixpath.dirname(folder)
-            if folder not in self._known:
-                self._known[folder] = self._of_folder(folder)
-            yield self._known[folder]
+            yield self._of_folder_once(folder)
+
+    def _of_folder_once(self, folder: str) -> Releases:
+        if folder not in self._known:
+            self._known[folder] = self._of_folder(folder)
+        return self._known[folder]
 
     def _setup_folders(self, known: Releases) -> list[Releases]:
         """What the folders say that set an environment up in a folder."""

@@ -103,7 +103,7 @@ def _is_there(one: Name, versions: Mapping[str, Version], ranges: Mapping[str, R
         return is_before(versions[one.package], one.since)
     asked = ranges.get(one.package)
     if asked is not None:
-        return asked.high is not None and not is_before(one.since, asked.high)
+        return asked.is_before(one.since)
     return any(
         is_before(versions[package], old)
         for package, old in (("torch", OLD_TORCH), ("python", OLD_PYTHON))

@@ -149,7 +149,7 @@ def gym(tmp_path: Path) -> SimpleNamespace:
 
 
 def test_its_file_lets_check_read_its_settings(gym) -> None:
-    report = json.loads(gym.run("check", "--format=json", "train.py"))
+    report = json.loads(gym.run("check", "--all", "--format=json", "train.py"))
     assert report["bundles"][0]["dialects"] == ["torch", "gym"]
     found = {one["rule"]: one for one in report["findings"]}
     (change,) = found["SY007"]["changes"]

@@ -339,38 +339,3 @@ def test_a_recording_is_of_the_run_that_its_command_starts(tmp_path: Path, monke
     }
     assert "SY005" in found["other.py"]
     assert "SY005" not in found["train.py"]
-
-
-STARTS = """
-    import torch
-    from nets.{} import Net
-
-    model = Net()
-    for x in loader:
-        loss = model(x.cuda())
-        loss.backward()
-        optimizer.step()
-        torch.cuda.synchronize()
-"""
-OFFLOADS = json.dumps({"zero_optimization": {"stage": 2, "offload_optimizer": {"device": "cpu"}}})
-
-
-def test_what_nothing_names_is_reported(tmp_path: Path) -> None:
-    files = {
-        "nets/__init__.py": "",
-        "nets/plain.py": "class Net: ...\n",
-        "train.py": textwrap.dedent(STARTS).format("plain"),
-        "lost.py": textwrap.dedent(STARTS).format("dropout"),
-        "legacy/train_old.py": textwrap.dedent(STARTS).format("plain"),
-        "configs/zero2.json": OFFLOADS,
-        "configs/zero3.json": OFFLOADS,
-        "run.sh": "deepspeed train.py --deepspeed configs/zero3.json\n",
-    }
-    for name, text in files.items():
-        (tmp_path / name).parent.mkdir(exist_ok=True)
-        (tmp_path / name).write_text(text)
-    checked = check(tmp_path, with_minor=False)
-    said = {(one.rule.id, one.location.file) for one in checked.findings if one.location}
-    assert said >= {("EN017", "lost.py"), *(("SY004", name) for name in ("train.py", "lost.py", "legacy/train_old.py"))}
-    assert said >= {("ME006", f"configs/zero{stage}.json") for stage in (2, 3)}
-    assert not any(one.by == ASIDE for each in checked.bundles for one in each.silenced)

@@ -3,6 +3,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import pytest
+from msgspec.structs import replace
 
 from autotune.model.evidence import RUN, Location, Value
 from autotune.model.scanned import ConsumerCall, WrittenValue
@@ -213,3 +214,24 @@ def test_the_processes_that_train(made: ConsumerCall, command: str, number: int 
 @pytest.mark.parametrize("name", [f"{'9' * 5000}x7b", f"a-{'9' * 400}b"])
 def test_a_name_of_very_many_digits_says_no_size(name: str) -> None:
     assert "model_size_b" not in facts(call("axolotl", base_model=name))
+
+
+@pytest.mark.parametrize(
+    ("made", "value"),
+    [
+        (call("trl", "GRPOConfig", max_completion_length=1024), True),
+        (call("trl", "RLOOConfig", use_vllm=False), True),
+        (call("trl", "GRPOConfig", use_vllm=True), None),
+        (call("trl", "GRPOConfig", use_vllm=None), None),
+        (call("trl", "GRPOConfig", use_vllm=False, use_transformers_paged=True), None),
+        (call("trl", "GRPOConfig", is_open=True), None),
+        (call("trl", "SFTConfig"), None),
+    ],
+)
+def test_completions_that_the_trainer_samples_itself(made: ConsumerCall, value: bool | None) -> None:
+    assert facts(made).get("samples_itself") is value
+
+
+def test_a_notebook_may_not_start_vllm() -> None:
+    made = call("trl", "GRPOConfig")
+    assert "samples_itself" not in facts(replace(made, location=Location("a.ipynb", 1)))

@@ -41,6 +41,28 @@ def test_a_range(line: str, expected: object) -> None:
     assert bounds(line) == expected
 
 
+FORK = "git+https://github.com/someone/transformers-fork"
+
+
+@pytest.mark.parametrize(
+    ("line", "is_source"),
+    [
+        (f"transformers @ {FORK}.git", True),
+        (f"transformers[torch] @ {FORK}", True),
+        ("git+https://github.com/someone/transformers.git#egg=x", True),
+        ("git+ssh://git@github.com/huggingface/transformers.git@4a2b", True),
+        ("git+https://github.com/huggingface/transformers.git", None),  # the newest one
+        (f"{FORK}", None),  # of another name
+        ("transformers>=4.32", False),
+        (f"transformers @ git+https://github.com/{'a/' * 1_000}b", None),
+    ],
+)
+def test_a_repository_has_no_known_release(line: str, is_source: bool | None) -> None:
+    found = ranges([line]).get("transformers")
+    assert (found.is_source if found else None) is is_source
+    assert found is None or found.is_before((99,)) is is_source
+
+
 def test_the_text_is_what_is_asked_for() -> None:
     assert ranges(["Transformers >= 4.32, <5"])["transformers"].text == "Transformers>=4.32,<5"
     assert ranges(["pytorch_lightning<2"]) == {"lightning": Range("pytorch_lightning<2", None, (2,))}
@@ -199,3 +221,20 @@ def test_ranges_of_folders_that_set_an_environment_up(tmp_path) -> None:
     (tmp_path / "requirements.txt").write_text("trl<0.8\n")
     found = Declared(tmp_path).ranges("train.py")
     assert {name: one.high for name, one in found.items()} == {"transformers": (4, 40), "trl": (0, 8)}
+
+
+@pytest.mark.parametrize(
+    ("files", "expected"),
+    [
+        ({"a/README.md": "pip install transformers==4.43.4"}, ((4, 43, 4), (4, 43, 5))),
+        ({"a/README.md": "pip install transformers==4.43.4", "b/requirements.txt": "transformers<5"}, (None, (5,))),
+        ({"a/README.md": "pip install transformers==4.43.4", "b/requirements.txt": "transformers>=4.2"}, None),
+        ({"a/README.md": "transformers", ".venv/requirements.txt": "transformers<5"}, None),
+    ],
+)
+def test_what_the_project_asks_for_elsewhere(tmp_path: Path, files: dict[str, str], expected: object) -> None:
+    for name, text in files.items():
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text(text)
+    found = Declared(tmp_path).elsewhere().get("transformers")
+    assert ((found.low, found.high) if found else None) == expected

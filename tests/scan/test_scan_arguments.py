@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import pytest
+from msgspec.structs import replace
 from scanning import scan
 
 from autotune.catalogue.dialects import dialects, version
@@ -56,6 +57,27 @@ OLD = "evaluation_strategy (removed in 4.51, now eval_strategy)"
 )
 def test_what_newer_releases_do_not_accept(made: ConsumerCall, text: str | None) -> None:
     assert removed(made) == text
+
+
+def test_a_library_that_patches_another_takes_its_old_arguments() -> None:
+    calls = [call("trl", "SFTTrainer", "tokenizer"), call("trl", "SFTConfig", "evaluation_strategy")]
+    found = {fact.name: fact.value for fact in facts(calls, {}, {}, ["torch", "unsloth"])}
+    assert found["arguments.removed"] == OLD
+
+
+@pytest.mark.parametrize(("dialect", "is_said"), [("hf_trainer", False), ("trl", False), ("lightning", True)])
+def test_a_config_that_no_script_reads(dialect: str, is_said: bool) -> None:
+    key = "gpus" if dialect == "lightning" else "evaluation_strategy"
+    name = "Trainer" if dialect == "lightning" else ""
+    config = replace(call(dialect, name, key), location=Location("a.yaml", 1))
+    assert bool(removed(config)) is is_said
+    assert removed(config, call("torch", "DataLoader"))
+
+
+def test_a_fork_may_take_all() -> None:
+    fork = {"transformers": Range("transformers from a repository", None, None, is_source=True)}
+    assert not list(facts([call("hf_trainer", "TrainingArguments", "evaluation_strategy")], {}, fork))
+    assert [fact.value for fact in compute_loss_facts({}, fork)] == [False]
 
 
 @pytest.mark.parametrize(

@@ -21,7 +21,10 @@ GIVES_DTYPE = re.compile(r"dtype|quantization_config|load_in_\dbit")
 CASTS = frozenset({"half", "bfloat16", "prepare_model_for_kbit_training", "prepare_model_for_int8_training"})
 """Calls after which the model is in 16 bits, or was in fewer."""
 
-MODELS = re.compile(r"^Auto\w*Model|For(CausalLM|SequenceClassification|ConditionalGeneration|TokenClassification)$")
+MODELS = re.compile(r"^Auto\w*Model|For(CausalLM|ConditionalGeneration)$")
+
+CLASSIFIES = re.compile(r"Classification$|ForQuestionAnswering$|MultipleChoice$")
+"""Models with a new head, trained in the dtype of the base, whose gradients in fp16 no GradScaler takes."""
 
 
 def facts(script: ScriptAnalysis) -> Iterator[Fact]:
@@ -57,7 +60,7 @@ def _loads_model(script: ScriptAnalysis, call: ast.Call) -> bool:
     """Whether it loads a model of transformers; peft's loads adapters."""
     name = full_name(script.view.index, call.func) or ""
     class_ = last_name(call.func.value) if isinstance(call.func, ast.Attribute) else ""
-    is_model = bool(MODELS.search(class_)) and not NO_MODEL.search(class_)
+    is_model = bool(MODELS.search(class_)) and not NO_MODEL.search(class_) and not CLASSIFIES.search(class_)
     return is_model and name.startswith("transformers.") and is_reached(script.view, call) is not False
 
 

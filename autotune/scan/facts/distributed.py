@@ -30,6 +30,7 @@ def facts(script: ScriptAnalysis) -> Iterator[Fact]:
     yield from _backend_facts(script)
     yield from _set_epoch_facts(script)
     parallel = [call for call in _torch_calls(script, "DataParallel") if is_reached(script.view, call)]
+    parallel = [call for call in parallel if not _is_of_trainer(script, call)]
     all_parallel = _torch_calls(script, "DataParallel")
     if parallel or not all_parallel:
         yield from script.state_fact("code.uses_data_parallel", bool(parallel), *parallel)
@@ -42,6 +43,12 @@ def facts(script: ScriptAnalysis) -> Iterator[Fact]:
         yield from script.state_fact(
             "code.shards_data", False, *(loader.node for loader in script.loaders if loader.is_train)
         )
+
+
+def _is_of_trainer(script: ScriptAnalysis, call: ast.Call) -> bool:
+    """Whether it stands in a copy of the Trainer's own code, which one process for each GPU passes by."""
+    tests = (ast.unparse(one.test) for one in script.view.index.ancestors(call) if isinstance(one, ast.If))
+    return any("self.args.n_gpu" in one for one in tests)
 
 
 def _backend_facts(script: ScriptAnalysis) -> Iterator[Fact]:

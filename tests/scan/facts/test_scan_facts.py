@@ -372,6 +372,7 @@ def test_libraries_divide_the_loss_themselves() -> None:
         ("if torch.cuda.device_count() > 1:\n    model = nn.DataParallel(model)", True),
         ("if args.gpus:\n    model = nn.DataParallel(model)", True),
         ("if args.legacy:\n    model = nn.DataParallel(model)", None),
+        ("if self.args.n_gpu > 1:\n    model = nn.DataParallel(model)", None),
         ("if False:\n    model = nn.DataParallel(model)", False),
         ("if ddp:\n    pass\nelse:\n    model = nn.DataParallel(model)", None),
         ("", False),

@@ -70,7 +70,7 @@ def test_samples_that_are_decoded_from_files(read: str, dataset: str, decodes: b
 LORA = """
 import torch
 from peft import get_peft_model, prepare_model_for_kbit_training
-from transformers import AutoModelForCausalLM, AutoTokenizer, Trainer
+from transformers import AutoModelForCausalLM, AutoModelForSequenceClassification, AutoTokenizer, Trainer
 tokenizer = AutoTokenizer.from_pretrained("gpt2")
 model = AutoModelForCausalLM.from_pretrained("gpt2"{given})
 {then}
@@ -78,6 +78,13 @@ Trainer(model=model).train()
 """
 
 ADAPTERS = "model = get_peft_model(model, config)"
+
+
+def test_a_new_head_is_trained_in_the_dtype_of_its_base() -> None:
+    text = LORA.format(given="", then=ADAPTERS)
+    assert "code.base_stays_fp32" in facts(scan(text))
+    text = text.replace("AutoModelForCausalLM.", "AutoModelForSequenceClassification.")
+    assert "code.base_stays_fp32" not in facts(scan(text))
 
 
 @pytest.mark.parametrize(
