@@ -110,8 +110,8 @@ def _stage_table(found: Sequence[stages.Stage], report: Report, step: Step) -> T
         rows.append(
             (
                 stages.title(stage, report),
-                duration(stage.seconds),
-                *((money(stage.seconds / 3600 * price),) if price is not None else ()),
+                f"{at_best}{duration(stage.seconds)}",
+                *((f"{at_best}{money(stage.seconds / 3600 * price)}",) if price is not None else ()),
                 f"{at_best}{step_time(left)}",
                 shown or "-",
                 speedup(stage.gain, report.step) if stage.gain else "-",
