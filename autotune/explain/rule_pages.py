@@ -6,6 +6,7 @@ import tomllib
 from collections.abc import Iterator, Sequence
 from inspect import cleandoc
 from itertools import groupby
+from operator import attrgetter
 from pathlib import Path
 
 from msgspec import Struct
@@ -50,7 +51,7 @@ class Symptom(Struct, frozen=True):
     without: tuple[str, ...]
 
     def fits(self, rule: Rule) -> bool:
-        return rule.id in self.rules or (family(rule) in self.families and rule.id not in self.without)
+        return rule.id in self.rules or (rule.family in self.families and rule.id not in self.without)
 
 
 def symptoms() -> tuple[Symptom, ...]:
@@ -58,11 +59,6 @@ def symptoms() -> tuple[Symptom, ...]:
     data = tomllib.loads((rules_folder() / "symptoms.toml").read_text(encoding="utf-8"))
     lists = ("families", "rules", "without")
     return tuple(Symptom(row["says"], *(tuple(row.get(key, ())) for key in lists)) for row in data["symptom"])
-
-
-def family(rule: Rule) -> str:
-    """The folder that the rule stands in."""
-    return rule.file.split("/")[0]
 
 
 def _page(rule: Rule) -> Iterator[str]:
@@ -81,7 +77,7 @@ def _literal(line: str) -> str:
 def _by_family(rules: Sequence[Rule]) -> Iterator[str]:
     yield from (f"# Rules ({len(rules)})", "", HEAD, "[By symptom](symptoms.md); [left out](left-out.md).")
     yield "`check` marks rules that need no run. `autotune explain ID` prints a page."
-    for name, members in groupby(sorted(rules, key=family), key=family):
+    for name, members in groupby(sorted(rules, key=attrgetter("family")), attrgetter("family")):
         yield from ("", f"## {name}", "")
         yield from (f"{_item(rule)}{' `check`' if decides_without_a_run(rule) else ''}" for rule in members)
 

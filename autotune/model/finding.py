@@ -20,7 +20,7 @@ UNCHANGED = (Effect.EXACT, Effect.EQUIVALENT)
 def needs_decision(setting: str, effect: Effect) -> bool:
     """Whether a person decides on a change: it changes training, or costs something else.
 
-    What does not is under "apply now" in the report, and is what `apply` writes unasked.
+    What does not is under "apply now" or "safe to try" in the report, and is what `apply` writes unasked.
     """
     return effect not in UNCHANGED or setting.startswith(COSTS)
 

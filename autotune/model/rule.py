@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from enum import StrEnum
+from pathlib import PurePath
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -154,6 +155,11 @@ class Rule(Struct, frozen=True):
     """Of a static part: the setting whose place a finding without a change has."""
     useless: tuple[Remark, ...] = ()
     """What would not help where the rule passed: the first whose condition is true."""
+
+    @property
+    def family(self) -> str:
+        """The folder that the rule stands in: what it is about."""
+        return PurePath(self.file).parent.name
 
     @property
     def is_question(self) -> bool:

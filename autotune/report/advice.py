@@ -10,14 +10,15 @@ from msgspec import Struct
 from autotune.model.finding import Gain, GeneratedScript, Install, Recommendation, SettingChange, needs_decision
 from autotune.model.report import Report
 from autotune.model.rule import Effect
-from autotune.report.gains import saved_time
+from autotune.report.gains import certain, decisions, questions, saved_time, uncertain
 from autotune.report.labels import edit, path, place, words
 from autotune.report.units import duration, size
 
 APPLY_NOW = "Apply now: training unchanged"
+TRY = "Safe to try: training unchanged, the gain is not certain"
 DECIDE = "Your decision: changes training, costs something, or has to be made by hand"
 ASK = "Worth a look: no rule knows whether this can be saved"
-"""The headings of the three groups."""
+"""The headings of the four groups."""
 
 _PRICE = {
     Effect.ALTERING: "changes what is learned: compare the losses before you keep it",
@@ -31,6 +32,17 @@ class AdviceRow(Struct, frozen=True):
     label: str
     text: str
     is_to_copy: bool = False
+
+
+def groups(report: Report) -> tuple[tuple[str, tuple[Recommendation, ...]], ...]:
+    """The recommendations below their headings, by the decision that the reader has to make; no group is empty."""
+    every = (
+        (APPLY_NOW, certain(report)),
+        (TRY, uncertain(report)),
+        (DECIDE, decisions(report)),
+        (ASK, questions(report)),
+    )
+    return tuple((heading, group) for heading, group in every if group)
 
 
 def title(recommendation: Recommendation) -> str:

@@ -34,6 +34,24 @@ def ready_to_apply(report: Report) -> tuple[Recommendation, ...]:
     return tuple(each for each in report.recommendations if each.is_free)
 
 
+def certain(report: Report) -> tuple[Recommendation, ...]:
+    """Of those that need no decision, what surely saves time: no upper bound, and not where it may save nothing."""
+    return tuple(each for each in ready_to_apply(report) if _is_certain(each.after or each.gain))
+
+
+def uncertain(report: Report) -> tuple[Recommendation, ...]:
+    """The others of them: applying them is safe, and nobody knows whether they save time."""
+    sure = certain(report)
+    return tuple(each for each in ready_to_apply(report) if each not in sure)
+
+
+def _is_certain(gain: Gain | None) -> bool:
+    if gain is None or gain.basis == "bound":
+        return False
+    # What is saved outside of the steps (start-up) is known in seconds alone.
+    return gain.low > 1 or (gain.share <= 0 and gain.saved_s is not None and gain.saved_s > 0)
+
+
 def decisions(report: Report) -> tuple[Recommendation, ...]:
     """The recommendations that the reader has to decide on: they change training, cost something, or are no edits."""
     return tuple(each for each in report.recommendations if not each.is_free and not each.first.rule.is_question)

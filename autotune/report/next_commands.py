@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from msgspec import Struct
 
 from autotune.invocation import typed
 from autotune.invocation.redacted import is_whole
+from autotune.model.finding import Recommendation, needs_decision
 from autotune.model.fitted import Fitted
 from autotune.model.report import Report
 from autotune.model.rule import Effect
@@ -25,11 +26,17 @@ class NextCommand(Struct, frozen=True):
 
 
 def of_report(report: Report) -> Iterator[NextCommand]:
-    """Look at the changes, read of the first rule, get the data, measure longer where the window was short."""
+    """Look at the changes, measure them, read of the first rule, get the data; measure longer where the window was
+    short."""
     name, run = shlex.quote(report.name), report.run
     if report.patch:
-        of = "" if report.name == "last" else f" {name}"
-        yield NextCommand(f"autotune apply --diff{of}", "the changes it would write")
+        written = [each for each in report.recommendations if len(each.changes) > len(each.by_hand)]
+        chosen, is_last = _chosen(written), report.name == "last"
+        of = "" if is_last else f" {name}"
+        yield NextCommand(f"autotune apply{chosen} --diff{of}", "the changes it would write")
+        if written and run.command and is_whole(run.command):
+            of = "" if is_last else f" --patch {name}"
+            yield NextCommand(f"autotune verify{chosen} --budget 10m{of}", "measures before and after")
     if report.recommendations:
         rule = report.recommendations[0].first.rule.id
         yield NextCommand(f"autotune explain {rule}", f"why {rule} fires, and when it does not")
@@ -38,6 +45,12 @@ def of_report(report: Report) -> Iterator[NextCommand]:
     if is_short and is_whole(run.command):
         python = f" --python {shlex.quote(run.python)}" if run.python_from == "--python" else ""
         yield NextCommand(f"autotune diagnose{python} --steps 30 -- {typed(run.command)}", "a longer window")
+
+
+def _chosen(written: Sequence[Recommendation]) -> str:
+    """The option without which nothing of a patch is taken: the first change by name, where each needs a decision."""
+    is_decided = [any(needs_decision(change.setting, change.effect) for change in each.changes) for each in written]
+    return f" --select {written[0].first.rule.id}" if written and all(is_decided) else ""
 
 
 def of_verified(verified: Verified) -> Iterator[NextCommand]:

@@ -81,6 +81,13 @@ def suggested(text: str) -> Iterator[str]:
     yield from re.findall(r"[(:] ?(autotune (?:diagnose|apply|tune|verify) [^)\n]+)", text)
 
 
+def check_verify(words: list[str], cwd: Path) -> None:
+    """That it runs, within a minute: a busy machine is told which budget suffices."""
+    at = words.index("--budget")
+    code, said = autotune([*words[:at], "--no-lock", "--budget", "60s", *words[at + 2 :]], cwd)
+    assert code == 0 or "This suffices" in said, said
+
+
 def words_of(line: str, cwd: Path) -> tuple[list[str], Path]:
     """The words behind `autotune`, and the folder where they are typed."""
     words = shlex.split(line)
@@ -121,12 +128,14 @@ def test_what_a_report_suggests_works(
     code, said = autotune(["diagnose", "--steps", "5", "--no-what-ifs", "--no-lock", "--quiet", "--", *words], cwd)
     assert code == 0, said
     lines = list(dict.fromkeys(suggested(said[said.index("Next") :])))
-    assert "autotune apply --diff" in lines
+    assert {"autotune apply --diff", "autotune verify --budget 10m"} <= set(lines)
     assert any(line.startswith("autotune diagnose --steps 30 -- ") for line in lines)
     monkeypatch.chdir(cwd)
     for line in lines:
         check_whole(line, cwd)
-        if "--steps" not in line:
+        if "autotune verify" in line:
+            check_verify(*words_of(line, cwd))
+        elif "--steps" not in line:
             assert cli.run(words_of(line, cwd)[0]) == 0, line
     capsys.readouterr()
     assert cli.run(["apply", "--yes"]) == 0

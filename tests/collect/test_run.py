@@ -283,7 +283,9 @@ def test_every_rank_reports(results, name):
     told = [[one.process[name] for one in ranks] for name in ("rank", "local_rank", "world_size", "local_world_size")]
     assert told == [[0, 1], [0, 1], [2, 2], [2, 2]]
     assert [path.read_text() for path in measured.collected.folder.glob("left-*")] == ["2", "2"]
-    assert [one.what_ifs for one in ranks] == [(), ()]
+    first, second = ([(tried.name, tried.arguments) for tried in one.what_ifs] for one in ranks)
+    assert first == second
+    assert {what for what, _ in first} <= ({"replay_changed"} if name != "torchrun" else set())  # where steps are short
     assert [one.window.steps for one in ranks] == [6, 6]
     assert [one.outcome for one in ranks] == ["completed", "completed"]
     assert measured.collected.ended_by == "probe"

@@ -7,7 +7,7 @@ from click.testing import CliRunner
 from autotune.cli.rules import command
 from autotune.engine.load import load_rules
 from autotune.explain.explain import explanation
-from autotune.explain.rule_pages import family, pages, symptoms
+from autotune.explain.rule_pages import pages, symptoms
 from autotune.report.text.explain import section_lines
 
 DOCS = Path(__file__).parents[2] / "docs" / "rules"
@@ -31,7 +31,7 @@ def test_every_rule_has_a_symptom_and_every_symptom_its_rules() -> None:
     rules, known = load_rules(), symptoms()
     assert [rule.id for rule in rules if not any(symptom.fits(rule) for symptom in known)] == []
     assert {one for symptom in known for one in symptom.rules} <= {rule.id for rule in rules}
-    assert {one for symptom in known for one in symptom.families} <= {family(rule) for rule in rules}
+    assert {one for symptom in known for one in symptom.families} <= {rule.family for rule in rules}
 
 
 def test_a_page_says_what_explain_says() -> None:

@@ -3,9 +3,12 @@ from __future__ import annotations
 import pytest
 import report_cases
 from msgspec.structs import replace
+from report_builders import change, finding, recommendation, report, rule, run, step
 from tuned_builders import kept, tuned
 from verified_builders import CHANGE, verified
 
+from autotune.model.finding import Recommendation
+from autotune.model.report import Report
 from autotune.model.rule import Effect
 from autotune.model.verified import Verdict
 from autotune.report.next_commands import of_report, of_tuned, of_verified
@@ -15,6 +18,7 @@ def test_of_a_diagnosis_with_a_patch_its_diff_comes_first() -> None:
     made = replace(report_cases.full(), patch="/p/patch.yaml")
     assert [one.command for one in of_report(made)] == [
         "autotune apply --diff",
+        "autotune verify --budget 10m",
         "autotune explain ME001",
         "autotune report last --format html",
     ]
@@ -22,10 +26,52 @@ def test_of_a_diagnosis_with_a_patch_its_diff_comes_first() -> None:
 
 def test_a_name_that_a_shell_would_act_on_is_quoted() -> None:
     made = replace(report_cases.full(), patch="/p/patch.yaml", name="a; rm -r b")
-    assert [one.command for one in of_report(made)][::2] == [
+    assert [one.command for one in of_report(made) if "explain" not in one.command] == [
         "autotune apply --diff 'a; rm -r b'",
+        "autotune verify --budget 10m --patch 'a; rm -r b'",
         "autotune report 'a; rm -r b' --format html",
     ]
+
+
+def recommended(number: int, rule_id: str, setting: str, effect: Effect, by_hand: str = "") -> Recommendation:
+    made = recommendation(number, finding(rule(rule_id), "m", change(setting, 1, 2, effect=effect)))
+    return replace(made, by_hand=(by_hand,) if by_hand else ())
+
+
+FREE = recommended(1, "DL001", "loader.num_workers", Effect.EQUIVALENT)
+RARER_SAVES = recommended(2, "CK001", "checkpoint.interval_steps", Effect.EXACT)
+OTHER_MODEL = recommended(3, "PR002", "precision.amp", Effect.ALTERING)
+BY_HAND = recommended(4, "BA001", "data.padding", Effect.EXACT, "no collator was found")
+
+
+@pytest.mark.parametrize(
+    ("found", "chosen"),
+    [
+        ((FREE, OTHER_MODEL), ""),
+        ((RARER_SAVES, OTHER_MODEL), " --select CK001"),
+        ((OTHER_MODEL,), " --select PR002"),
+        ((BY_HAND, OTHER_MODEL), " --select PR002"),
+    ],
+)
+def test_what_is_suggested_measures_something(found: tuple[Recommendation, ...], chosen: str) -> None:
+    made = replace(report(*found, run=run(), step=step(forward=1.0)), patch="/p/patch.yaml")
+    first, second, *_ = (one.command for one in of_report(made))
+    assert first == f"autotune apply{chosen} --diff"
+    assert second == f"autotune verify{chosen} --budget 10m"
+
+
+@pytest.mark.parametrize(
+    "made",
+    [
+        report(BY_HAND, run=run(), step=step(forward=1.0)),
+        report(FREE, run=run(command=("python", "train.py", "--token", "***")), step=step(forward=1.0)),
+        report(FREE, run=run(command=()), step=step(forward=1.0)),
+    ],
+)
+def test_what_cannot_be_verified_is_not_suggested(made: Report) -> None:
+    commands = [one.command for one in of_report(replace(made, patch="/p/patch.yaml"))]
+    assert commands[0] == "autotune apply --diff"
+    assert not any("verify" in one for one in commands)
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ from autotune.model.finding import Recommendation
 from autotune.model.report import Report, Step
 from autotune.outlet import clean
 from autotune.report import advice, efficiency, expectation, machine, next_commands, progress_bar, stages
-from autotune.report.gains import decisions, questions, ready_to_apply, speedup
+from autotune.report.gains import speedup
 from autotune.report.note import ahead, checklist, details, parts, step_bars
 from autotune.report.note.blocks import (
     Block,
@@ -110,8 +110,8 @@ def _stage_table(found: Sequence[stages.Stage], report: Report, step: Step) -> T
         rows.append(
             (
                 stages.title(stage, report),
-                duration(stage.seconds),
-                *((money(stage.seconds / 3600 * price),) if price is not None else ()),
+                f"{at_best}{duration(stage.seconds)}",
+                *((f"{at_best}{money(stage.seconds / 3600 * price)}",) if price is not None else ()),
                 f"{at_best}{step_time(left)}",
                 shown or "-",
                 speedup(stage.gain, report.step) if stage.gain else "-",
@@ -121,14 +121,8 @@ def _stage_table(found: Sequence[stages.Stage], report: Report, step: Step) -> T
 
 
 def _changes(report: Report) -> Iterator[Block]:
-    groups = (
-        (advice.APPLY_NOW, ready_to_apply(report)),
-        (advice.DECIDE, decisions(report)),
-        (advice.ASK, questions(report)),
-    )
-    for heading, group in groups:
-        if group:
-            yield Section(heading, tuple(_one(each, report) for each in group))
+    for heading, group in advice.groups(report):
+        yield Section(heading, tuple(_one(each, report) for each in group))
     if report.diff:
         yield Section("The changes as a diff", (Paragraph(_OF_DIFF), Listing(report.diff, "diff")))
 

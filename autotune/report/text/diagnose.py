@@ -30,10 +30,6 @@ _DETAILS = (
     device.lines,
     ranks.lines,
     startup.lines,
-    advice.unchanged_lines,
-    advice.decision_lines,
-    advice.question_lines,
-    device_options.lines,
 )
 
 
@@ -48,6 +44,8 @@ def render(report: Report, colour: bool, width: int, *, verbose: bool = False) -
         first_screen.actions(report, width),
         paragraph("Machine", machine.line(report), width),
         *(section(report, width) for section in _DETAILS),
+        *advice.blocks(report, width),
+        device_options.lines(report, width),
         [
             *memory.lines(report, width),
             *coverage.lines(report, width, verbose=verbose),

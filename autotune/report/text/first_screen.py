@@ -9,11 +9,14 @@ from autotune.model.finding import Recommendation
 from autotune.model.report import Report
 from autotune.report import advice, efficiency, progress_bar
 from autotune.report.gains import decisions, ready_to_apply, saves_nothing
-from autotune.report.labels import words
+from autotune.report.labels import place, words
 from autotune.report.text.layout import StyledLine, paragraph, spread
 from autotune.report.units import percent
 
 MOST_ACTIONS = 3
+
+MOST_PLACES = 2
+"""Of the further edits of one action."""
 
 WIDE = 0.1
 """Half of the mean step's interval, of the mean: from here on no figure on the first screen is better than a tenth."""
@@ -51,9 +54,22 @@ def _action(each: Recommendation, report: Report, width: int) -> list[StyledLine
 
 
 def _what(each: Recommendation, report: Report) -> str:
-    """The first edit, where there is one: "sft.yaml:23 gradient_checkpointing: true -> false"; else the rule's name."""
+    """The first edit, where there is one: "sft.yaml:23 gradient_checkpointing: true -> false"; else the rule's name.
+
+    Of further edits their places, or how many.
+    """
     fixes: Sequence[str] = [row.text for row in advice.rows(each, report) if row.label == "fix"]
     if not each.changes or not fixes:
         return words(each.first.rule)
-    several = f" and {len(each.changes) - 1} more" if len(each.changes) > 1 else ""
-    return " ".join(fixes[0].split()) + several
+    return " ".join(fixes[0].split()) + _others(each, report)
+
+
+def _others(each: Recommendation, report: Report) -> str:
+    """ "", " and t.py:31", " and t.py:31, t.py:40 and 2 more"; the setting where its place is unknown or named."""
+    places = [place(one.location, report.run.folder) if one.location else "" for one in each.changes]
+    named = [
+        at if at and at not in places[:index] else one.spelling or one.setting
+        for index, (one, at) in enumerate(zip(each.changes, places, strict=True))
+    ][1 : MOST_PLACES + 1]
+    more = len(each.changes) - 1 - len(named)
+    return (f" and {', '.join(named)}" if named else "") + (f" and {more} more" if more else "")

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Iterable, Sequence
+
 from autotune.model.evidence import RUN
 from autotune.model.report import Report, Step
 from autotune.report.bound import COMPUTE, bound
@@ -36,6 +39,9 @@ _OF_DEVICE = {
 }
 """Of traces."""
 
+MOST_FAMILIES = 3
+"""Named in the verdict."""
+
 LEAST_AVERAGING = 0.05
 """Of a step."""
 
@@ -63,12 +69,25 @@ def _lead(report: Report) -> str:
         return bound
     if report.recommendations:
         return f"No rule fired, but one line is worth a look: {report.recommendations[0].first.message}. {bound}"
-    num_passed = len({each.rule.id for each in report.evaluation.passed})
-    if num_passed:
-        noun = "rule" if num_passed == 1 else "rules"
-        return f"Nothing to report: {num_passed} {noun} checked, none fired. {bound} {_hottest(report)}"
+    passed = {each.rule.id: each.rule.family for each in report.evaluation.passed}
+    if passed:
+        noun = "rule" if len(passed) == 1 else "rules"
+        judged = f"{len(passed)} {noun} on {_named(passed.values())}"
+        return f"Nothing to report in what was judged ({judged}). {bound} {_hottest(report)}"
     num_skipped = len({each.rule.id for each in report.evaluation.skipped})
     return f"Nothing to report, but nothing could be decided: {num_skipped} rules lack a fact. {bound}"
+
+
+def _named(families: Iterable[str]) -> str:
+    """What most of the rules are about: "dataloader, precision, memory and 4 more"."""
+    names = [name for name, _ in Counter(families).most_common()]
+    more = len(names) - MOST_FAMILIES
+    return _listed([*names[:MOST_FAMILIES], f"{more} more"] if more > 0 else names)
+
+
+def _listed(names: Sequence[str]) -> str:
+    """ "a, b and c"."""
+    return f"{', '.join(names[:-1])} and {names[-1]}" if len(names) > 1 else "".join(names)
 
 
 def _question(report: Report) -> str:
@@ -125,7 +144,7 @@ def _hottest(report: Report) -> str:
 def _compute(step: Step) -> str:
     """The compute phases that were seen: "forward, backward and optimizer"."""
     seen = [phase for phase in COMPUTE if step.breakdown_ms.get(phase)]
-    return f"{', '.join(seen[:-1])} and {seen[-1]}" if len(seen) > 1 else "".join(seen) or "compute"
+    return _listed(seen) or "compute"
 
 
 def _frame(report: Report, step: Step) -> str:

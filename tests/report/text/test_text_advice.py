@@ -5,7 +5,7 @@ from msgspec.structs import replace
 from report_builders import change, finding, gain, recommendation, report, rule, run, step
 
 from autotune.model.evidence import Location, Span
-from autotune.model.finding import Finding, GeneratedScript, Install, Recommendation, SettingChange
+from autotune.model.finding import Finding, Gain, GeneratedScript, Install, Recommendation, SettingChange
 from autotune.model.rule import Effect
 from autotune.report.text import advice
 from autotune.report.text.layout import to_text
@@ -13,7 +13,7 @@ from autotune.report.text.layout import to_text
 
 def shown(*recommendations: Recommendation, has_step: bool = True) -> list[str]:
     made = report(*recommendations, run=run(planned_steps=100), step=step(forward=1000.0) if has_step else None)
-    return [line.text for line in (*advice.unchanged_lines(made, 80), *advice.decision_lines(made, 80))]
+    return [line.text for block in advice.blocks(made, 80) for line in block]
 
 
 @pytest.mark.parametrize(
@@ -101,7 +101,7 @@ def needing(**given: object) -> list[str]:
     """The lines below the advice, in a report that is wide enough."""
     found: Finding = replace(finding(rule(), "m", advice=("Do it.",)), **given)  # type: ignore[arg-type]
     made = report(recommendation(1, found), run=run(), step=step(forward=1000.0))
-    text = to_text(advice.decision_lines(made, 200), False, 200)
+    text = to_text(advice.blocks(made, 200)[0], False, 200)
     return text.split("Do it.\n")[1].splitlines()
 
 
@@ -118,7 +118,7 @@ def test_an_install_is_a_command_or_a_reason(install: Install, expected: list[st
 
 def test_a_command_is_never_cut() -> None:
     made = report(recommendation(1, replace(finding(rule(), "m"), install=FITS)), run=run(), step=step(forward=1.0))
-    text = to_text(advice.decision_lines(made, 60), False, 60)
+    text = to_text(advice.blocks(made, 60)[0], False, 60)
     assert FITS.command in text.splitlines()[3]
 
 
@@ -173,3 +173,26 @@ def test_what_is_left_after_the_earlier_numbers(after: object, expected: str) ->
         recommendation(3, edits[2], after=after),  # type: ignore[arg-type]
     )
     assert next(line for line in lines if line.startswith("3 ")).endswith(f"  {expected}")
+
+
+@pytest.mark.parametrize(
+    ("won", "heading"),
+    [
+        (gain(1.4, 1.2, 1.6, "measured"), "APPLY NOW: training unchanged"),
+        (gain(1.4, 1.01, 1.6, "modelled"), "APPLY NOW: training unchanged"),
+        (gain(1.4, 1.0, 1.6, "modelled"), "SAFE TO TRY: training unchanged, the gain is not certain"),
+        (gain(1.4, 1.2, 1.4, "bound"), "SAFE TO TRY: training unchanged, the gain is not certain"),
+        (gain(1.0, 1.0, 1.0, "measured", 90.0), "APPLY NOW: training unchanged"),
+        (None, "SAFE TO TRY: training unchanged, the gain is not certain"),
+    ],
+)
+def test_what_may_save_nothing_is_not_told_to_be_applied_now(won: Gain | None, heading: str) -> None:
+    lines = shown(recommendation(1, finding(rule(), "m", change("a.b", 1, 2), gain=won)))
+    assert lines[0] == heading
+
+
+def test_the_certain_come_before_the_uncertain_under_their_own_numbers() -> None:
+    first = recommendation(1, finding(rule(), "m", change("a.b", 1, 2), gain=gain(1.4, 1.2, 1.4, "bound")))
+    second = recommendation(2, finding(rule("CP001"), "m", change("a.c", 1, 2), gain=gain(1.2, 1.1, 1.3, "measured")))
+    heads = [line.split(" ")[0] for line in shown(first, second) if not line.startswith(" ")]
+    assert heads == ["APPLY", "2", "SAFE", "1"]

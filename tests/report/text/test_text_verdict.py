@@ -33,7 +33,20 @@ def said(made: Report) -> str:
 )
 def test_what_bounds_the_step(phases: dict[str, float], expected: str) -> None:
     made = report(run=run(), step=step(**phases), passed=passed("DL001"))  # type: ignore[arg-type]
-    assert said(made) == f"Nothing to report: 1 rule checked, none fired. {expected}"
+    assert said(made) == f"Nothing to report in what was judged (1 rule on dataloader). {expected}"
+
+
+@pytest.mark.parametrize(
+    ("judged", "expected"),
+    [
+        (("DL001", "DL002", "PR001"), "3 rules on dataloader and precision"),
+        (("PR001", "DL001", "DL002", "CP001"), "4 rules on dataloader, precision and cpu"),
+        (("PR001", "DL001", "DL002", "CP001", "ME001", "SY001"), "6 rules on dataloader, precision, cpu and 2 more"),
+    ],
+)
+def test_where_nothing_fires_it_is_said_what_was_judged(judged: tuple[str, ...], expected: str) -> None:
+    made = report(run=run(), step=step(forward=1.0), passed=passed(*judged))
+    assert said(made).startswith(f"Nothing to report in what was judged ({expected}).")
 
 
 @pytest.mark.parametrize(("busy", "expected"), [(0.3, "Host-bound: the device is busy 30 %"), (0.5, "Compute-bound")])
