@@ -68,6 +68,7 @@ NEEDS = {
     "--python": "another environment: tests/collect/test_command.py",
     "--study": "a database, or several machines: tests/tune",
     "./run.sh": "the project of its tutorial: tests/matrix",
+    "gpuhunt": "a catalogue of prices from the network: tests/fit/test_fit_market.py",
     "mpirun": "MPI",
     "pkg.train": "jsonargparse, for the command line of Lightning: tests/matrix",
     "train.ipynb": "a kernel: tests/diagnose/test_notebook_run.py",
@@ -77,6 +78,9 @@ NEEDS = {
 
 OF_CONTRIBUTORS = "fixtures/"
 """Pages whose commands are typed in this repository; tests/fixtures runs these scripts."""
+
+PRICED = ("a100-80", "a100-40", "h100-80")
+"""Cards with a price in the file that pages name."""
 
 IN_A_TEST = {"verify": ("--budget", "3m"), "tune": ("--trials", "1")}
 """What these get in place of --budget: as long as a test has, on a machine that is busy with others."""
@@ -126,7 +130,10 @@ def _made(folder: Path) -> Workshop:
     for name in ("train.py", "other.py"):
         shutil.copy(PROJECTS / "raw_argparse" / "train.py", folder / name)
     shutil.copy(ROOT / "fixtures" / "configs" / "trl.yaml", folder / "sft.yaml")
-    (folder / "prices.toml").write_text("[a100-80]\nusd_per_hour = 1.89\ndate = 2026-11-20\n")
+    shutil.copytree(ROOT / "benchmarks" / "scripts" / "fit", folder / "benchmarks" / "scripts" / "fit")
+    (folder / "prices.toml").write_text(
+        "".join(f"[{card}]\nusd_per_hour = 1.89\ndate = 2026-11-20\n" for card in PRICED)
+    )
     (folder / "folder").mkdir()
     text = training().text().encode()
     for file in ("trace.json.gz", "folder/rank0.json.gz"):
