@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from autotune.attach.facts import Facts
+from autotune.attach.verdict import NOTICEABLE_CPUS
 from autotune.model.attached import AttachedRestart, AttachVerdict, RestartAnswer
 from autotune.predict.restart_or_finish import least_s
+from autotune.report.units import number
 
 OF_ENDED = AttachedRestart("cannot_tell", None, None, None, None, ("how it ended",))
 """Of a process that ended while it was looked at: nothing is left that a repair could shorten."""
@@ -21,9 +23,17 @@ def restart(facts: Facts, verdict: AttachVerdict) -> AttachedRestart:
     saves = None if left is None or wasted is None else left * wasted
     if saves is not None and least is not None and saves < least:
         return AttachedRestart("not_worth_it", left, wasted, saves, least, tuple(missing))
-    missing += ["how long the start takes", "when it last saved"]
+    missing += [*_missing_cpus(facts, verdict), "how long the start takes", "when it last saved"]
     answer: RestartAnswer = "may_pay" if saves is not None else "cannot_tell"
     return AttachedRestart(answer, left, wasted, saves, least, tuple(missing))
+
+
+def _missing_cpus(facts: Facts, verdict: AttachVerdict) -> list[str]:
+    """CPUs that others use are there after a restart only if these have ended."""
+    others = facts.cpus.of_others
+    if verdict.kind != "queued" or others is None or others < NOTICEABLE_CPUS:
+        return []
+    return [f"whether the other processes, which use {number(others)} CPUs, will have ended"]
 
 
 def _missing_progress(facts: Facts) -> list[str]:

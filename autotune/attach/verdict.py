@@ -39,6 +39,10 @@ LAUNCHES = 0.005
 """CPUs of a main thread that waits for its children to end."""
 
 STORAGE = 0.2
+
+NOTICEABLE_CPUS = 0.2
+"""CPUs that other processes of the machine use: fewer are not named."""
+
 IDLE = 0.05
 PYTHON = 0.5
 """Of the stack samples: what most of the time is."""
@@ -396,7 +400,7 @@ def _of_cpus(facts: Facts) -> Iterator[str]:
     cpus = facts.cpus
     of = f" of {number(cpus.allowed)} that it may use" if cpus.allowed is not None else ""
     yield f"{number(cpus.own)} CPUs of its own and {number(cpus.children)} of its children{of}"
-    if cpus.of_others is not None and cpus.of_others >= 0.2:
+    if cpus.of_others is not None and cpus.of_others >= NOTICEABLE_CPUS:
         yield f"other processes of the machine use {number(cpus.of_others)} CPUs"
 
 

@@ -17,7 +17,7 @@ from autotune.cli import options
 from autotune.cli.outlook_options import load_asked, outlook, outlook_request
 from autotune.cli.output import columns, has_colour, show, verdict_last
 from autotune.cli.script_command import explain_misplaced_options
-from autotune.collect import Request, Status
+from autotune.collect import Request, Status, job_parts
 from autotune.collect.request import DEFAULT_STEPS, LEAST_WINDOW_S
 from autotune.diagnose import multi_node
 from autotune.diagnose.diagnose import DiagnoseOptions, diagnose
@@ -196,8 +196,9 @@ def _measure(command: tuple[str, ...], asked: OutlookRequest, given: Mapping[str
         asked=asked,
         job=given["job"],
     )
-    is_announced = given["quiet"]
-    with ProgressDisplay(quiet=given["quiet"]) as live:
+    # srun and mpirun put what all autotunes of a job write into one log: one of them says how far it is.
+    is_announced = quiet = given["quiet"] or not job_parts.is_first_task(os.environ)
+    with ProgressDisplay(quiet=quiet) as live:
 
         def show_status(status: Status) -> None:
             nonlocal is_announced

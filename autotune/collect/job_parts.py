@@ -50,6 +50,9 @@ SCHEDULERS: Mapping[str, tuple[str, ...]] = {
 """The variables by which a scheduler numbers a job. The first one has to be there; the second one tells starts or
 elements of one job apart. PMIX_NAMESPACE is that of one mpirun, without a scheduler."""
 
+TASKS = ("SLURM_PROCID", "OMPI_COMM_WORLD_RANK", "PMIX_RANK", "PMI_RANK", "FLUX_TASK_RANK")
+"""The variables by which a launcher numbers the tasks of one start."""
+
 _NAME = "Name a folder that all nodes can write: --job FOLDER"
 _UNSAFE = re.compile(r"[^A-Za-z0-9._-]+")
 
@@ -69,6 +72,11 @@ class PlacedPart(Struct, frozen=True):
 
     folder: Path
     part: Part
+
+
+def is_first_task(environ: Mapping[str, str]) -> bool:
+    """Whether no launcher started this process as another task than its first one."""
+    return next((value for name in TASKS if (value := environ.get(name))), "0") == "0"
 
 
 def scheduler_id(environ: Mapping[str, str]) -> str:

@@ -12,6 +12,9 @@ from autotune.report.labels import phases
 LEAST_PART = 0.5
 """Of a line's share: a finding that gains less leaves the line open."""
 
+REPAIRED_FIRST = {"DD020": "DD006"}
+"""Steps without averaging are those of ranks that run apart: beside a late rank the bound holds waits for it, too."""
+
 
 def without_overlaps(
     findings: Sequence[Finding], evidence: Evidence
@@ -20,7 +23,7 @@ def without_overlaps(
 
     A question about a line is left out where another finding is about the same lines, about a loop or a result that
     the line is part of, or gains most of the line's time in its phase. Of findings of one rule about loops in each
-    other, the outer one stays.
+    other, the outer one stays. A bound that holds what another finding loses comes when that one is repaired.
     """
     left_out = [one for one in findings if any(_covers(other, one, evidence) for other in findings if other is not one)]
     return tuple(one for one in findings if one not in left_out), tuple(left_out)
@@ -31,6 +34,8 @@ def _covers(other: Finding, one: Finding, evidence: Evidence) -> bool:
         return False
     if one.rule.is_question:
         return _is_around(other, one, evidence) or _shares_lines(other, one) or _gains_it(other, one, evidence)
+    if REPAIRED_FIRST.get(one.rule.id) == other.rule.id:
+        return True
     return other.rule.id == one.rule.id and _contains(other, one)
 
 

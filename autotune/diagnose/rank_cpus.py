@@ -11,18 +11,20 @@ from collections.abc import Sequence
 from autotune.model.evidence import RUN, Fact
 from autotune.model.recording import Recording
 
-QUOTA, CORES, LIMITED_BY, HOST = (
+QUOTA, CORES, LIMITED_BY, HOST, CGROUP = (
     "machine.cpu_quota",
     "machine.physical_cores",
     "machine.cpu_limited_by",
     "machine.host_cpus",
+    "machine.cgroup_cpus",
 )
 
 
 def of_machine(facts: Sequence[Fact], recordings: Sequence[Recording]) -> tuple[Fact, ...]:
     """`facts` of the machine of the first rank, with the CPUs of all of its ranks.
 
-    Which of them are one physical core is then not known.
+    Which of them are one physical core is then not known. Together they have no more than the quota of the first rank's
+    control group: of a container that holds all of them, or of one task, whose others are then not counted.
     """
     values = {fact.name: fact.value for fact in facts}
     quota, first = values.get(QUOTA), min(recordings, key=lambda one: one.process["rank"]).process
@@ -31,5 +33,7 @@ def of_machine(facts: Sequence[Fact], recordings: Sequence[Recording]) -> tuple[
     if values.get(LIMITED_BY) != "affinity" or not isinstance(quota, int | float) or len(together) <= quota:
         return tuple(facts)
     kept = [fact for fact in facts if fact.name not in (QUOTA, CORES, LIMITED_BY)]
-    limited_by = "host" if len(together) == values.get(HOST) else "affinity"
+    limited_by, most = "host" if len(together) == values.get(HOST) else "affinity", values.get(CGROUP)
+    if isinstance(most, int | float) and most < len(together):
+        return (*kept, Fact(QUOTA, RUN, float(most)), Fact(LIMITED_BY, RUN, "cgroup"))
     return (*kept, Fact(QUOTA, RUN, float(len(together))), Fact(LIMITED_BY, RUN, limited_by))

@@ -21,6 +21,7 @@ def facts(root: Path = Path("/"), affinity: frozenset[int] | None = None) -> tup
     values: dict[str, Value | None] = {
         "machine.cpu_quota": cpu_quota(mask, quota, host),
         "machine.cpu_limited_by": cpu_limited_by(mask, quota, host),
+        "machine.cgroup_cpus": quota,
         "machine.host_cpus": host,
         "machine.physical_cores": physical_cores(root, mask),
         "machine.cpu_name": cpu_name(root),

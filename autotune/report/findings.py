@@ -29,7 +29,10 @@ EFFECTS = {
 }
 NUMBER = re.compile(r"(?<![\w.])\d[\d,]*(?:\.\d+)?(?![\w.]*\d)")
 _OF_FILES = "scan."
-_OF_SHELL = (".sh", ".bash")
+_OF_JOB = (".sbatch", ".slurm", ".pbs", ".lsf")
+_OF_SHELL = (".sh", ".bash", *_OF_JOB)
+_ASKED_FOR = frozenset({"job.cpus", "job.memory_bytes", "job.time_limit_hours", "job.lacks_cpus"})
+"""Facts that a scheduler's lines at the head of a script state."""
 
 
 class LocatedFinding(Struct, frozen=True):
@@ -144,19 +147,25 @@ def _a_run_helps(skipped: Skipped) -> bool:
 def diagnose_command(checked: Checked) -> str:
     """What to type for the rules that need a run: the first launch script, else the first script that starts training.
 
-    A module of which nothing starts training when it is run is no script.
+    A module of which nothing starts training when it is run is no script. A job script runs where its scheduler starts
+    it: there autotune stands in front of the command that trains.
     """
     bundles = [each.bundle for each in checked.bundles]
-    launches = (name for bundle in bundles for name in bundle.files if name.endswith(_OF_SHELL))
+    launches = ((name, bundle) for bundle in bundles for name in bundle.files if name.endswith(_OF_SHELL))
     scripts = (bundle for bundle in bundles if bundle.name.endswith(SCRIPTS) and _starts_training(bundle))
     if (launch := next(launches, None)) is not None:
-        return f"autotune diagnose -- bash {_path_from_cwd(checked, launch)}"
+        path = _path_from_cwd(checked, launch[0])
+        return f"in {path}: autotune diagnose -- COMMAND" if _is_job(*launch) else f"autotune diagnose -- bash {path}"
     script = next(scripts, None)
     if script is None:
         return "autotune diagnose -- COMMAND"
     if script.is_module:
         return _as_module(checked, script)
     return f"autotune diagnose {_path_from_cwd(checked, script.name)}"
+
+
+def _is_job(name: str, bundle: Bundle) -> bool:
+    return name.endswith(_OF_JOB) or any(fact.name in _ASKED_FOR for fact in bundle.facts)
 
 
 def _as_module(checked: Checked, script: Bundle) -> str:

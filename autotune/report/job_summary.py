@@ -35,7 +35,7 @@ def job_summary(report: Report, run: str, began: str | None) -> JobSummary:
         planned_steps=report.run.planned_steps,
         bound=name,
         bound_share=share,
-        wait_share=_wait_share(step),
+        wait_share=_wait_share(step, evidence.lookup(RUN, "ranks.late_share")),
         busy_share=busy if isinstance(busy, float) else None,
         hours_lost=_hours_lost(report),
         first_fix=findings[0].rule.id if findings else None,
@@ -44,11 +44,12 @@ def job_summary(report: Report, run: str, began: str | None) -> JobSummary:
     )
 
 
-def _wait_share(step: Step | None) -> float | None:
-    """None where no wait was looked for."""
+def _wait_share(step: Step | None, late_share: object) -> float | None:
+    """None where no wait was looked for. The step is that of rank 0: where this is the late one, the others wait."""
     known = [step.breakdown_ms.get(phase) for phase in WAITS] if step is not None else []
     seen = [ms for ms in known if ms is not None]
-    return sum(seen) / step.mean_ms if step is not None and seen else None
+    shares = [sum(seen) / step.mean_ms] if step is not None and seen else []
+    return max([*shares, *([late_share] if isinstance(late_share, float) else [])], default=None)
 
 
 def _hours_lost(report: Report) -> float | None:

@@ -171,6 +171,14 @@ def test_a_restart_saves_at_most_what_is_wasted_of_what_is_left():
     assert found.missing == ("how long the start takes", "when it last saved")
 
 
+def test_cpus_that_others_use_are_not_won_back_by_a_restart():
+    one = facts(main=use(0.5, queued=0.4), cpus=replace(CPUS, of_others=1.9), **ALONE)
+    found = restart.restart(one, verdict.verdict(one))
+    assert found.missing[0] == "whether the other processes, which use 1.9 CPUs, will have ended"
+    alone = replace(one, cpus=replace(CPUS, of_others=0.1))
+    assert restart.restart(alone, verdict.verdict(alone)).missing[0] == "how long the start takes"
+
+
 @pytest.mark.parametrize("changes", [{"step": 49_990, "left_s": 20.0}, {"left_s": 90.0}])
 def test_a_run_that_is_nearly_over_is_not_worth_it(changes):
     one = facts(progress=replace(PROGRESS, **changes))

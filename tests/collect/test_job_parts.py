@@ -37,6 +37,20 @@ def test_the_id_of_a_schedulers_job(variables: dict[str, str], expected: str) ->
     assert job_parts.scheduler_id(variables) == expected
 
 
+@pytest.mark.parametrize(
+    ("variables", "expected"),
+    [
+        ({}, True),
+        ({"SLURM_JOB_ID": "7"}, True),
+        ({"SLURM_PROCID": "0"}, True),
+        ({"SLURM_PROCID": "3"}, False),
+        ({"OMPI_COMM_WORLD_RANK": "1"}, False),
+    ],
+)
+def test_the_first_task_of_a_launcher_speaks_for_all(variables: dict[str, str], expected: bool) -> None:
+    assert job_parts.is_first_task(variables) is expected
+
+
 def test_torchruns_id_is_taken_where_there_is_no_scheduler() -> None:
     own = [rank(0, 4, elastic_id="run/7")]
     assert job_parts.job_id(own, {}) == "torchrun-run_7"

@@ -64,3 +64,9 @@ def test_of_loops_in_each_other_the_outer_one_is_named():
     other = replace(inner, rule=RULES["LN004"])
     findings, left_out = without_overlaps([inner, outer, other], Evidence())
     assert (findings, left_out) == ((outer, other), (inner,))
+
+
+def test_one_bound_is_told_of_a_late_rank_and_of_averaging_that_waits_for_it():
+    late, averaging = finding("DD006", "run", None, gain=0.2), finding("DD020", "run", None, gain=0.6)
+    assert without_overlaps([averaging, late], evidence()) == ((late,), (averaging,))
+    assert without_overlaps([averaging], evidence()) == ((averaging,), ())

@@ -44,3 +44,11 @@ def test_all_cpus_of_the_host_are_no_limit():
 )
 def test_otherwise_the_machine_is_as_autotune_saw_it(known, cpus):
     assert together(known, *(rank(number, 2, cpus=each) for number, each in enumerate(cpus))) == known
+
+
+def test_a_container_that_holds_all_of_them_has_its_quota():
+    ranks = [rank(number, 4, cpus=(number,)) for number in range(4)]
+    found = together({**BOUND, "machine.cgroup_cpus": 2.5}, *ranks)
+    assert (found["machine.cpu_quota"], found["machine.cpu_limited_by"]) == (2.5, "cgroup")
+    found = together({**BOUND, "machine.cgroup_cpus": 4.0}, *ranks)
+    assert (found["machine.cpu_quota"], found["machine.cpu_limited_by"]) == (4.0, "affinity")

@@ -74,6 +74,7 @@ def test_facts_of_a_container(fake_root, v2_mount):
     assert found == {
         "machine.cpu_quota": 2.0,
         "machine.cpu_limited_by": "cgroup",
+        "machine.cgroup_cpus": 2.0,
         "machine.host_cpus": 128,
         "machine.physical_cores": 4,
         "machine.cpu_name": "AMD EPYC 7763 64-Core Processor",

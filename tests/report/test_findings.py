@@ -117,6 +117,11 @@ def test_what_only_files_show_needs_no_run(needs: tuple[str, ...], helps: bool) 
         ([bundle("sft.yaml"), bundle("my train.py")], "", "autotune diagnose 'my train.py'"),
         ([bundle("train.py"), bundle("run.sh")], "", "autotune diagnose -- bash run.sh"),
         ([bundle("pkg/train.py", files=("pkg/train.py", "run.sh"))], "", "autotune diagnose -- bash run.sh"),
+        (
+            [bundle("train.py", files=("jobs/a.sbatch", "train.py"))],
+            "",
+            "in jobs/a.sbatch: autotune diagnose -- COMMAND",
+        ),
         ([bundle("pkg/model.py", starts=False), bundle("train.py")], "", "autotune diagnose train.py"),
         ([bundle("pkg/model.py", starts=False)], "", "autotune diagnose -- COMMAND"),
         ([bundle("sft.yaml")], "", "autotune diagnose -- COMMAND"),
