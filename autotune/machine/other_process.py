@@ -380,7 +380,8 @@ def _written_from(folder: Path, pipe: str) -> Iterator[str]:
             continue
         flags = proc_files.text(folder / "fdinfo" / number) or ""
         opened = next((int(line.split()[1], 8) for line in flags.splitlines() if line.startswith("flags:")), 0)
-        if target and target.startswith("/") and opened & os.O_ACCMODE != os.O_RDONLY and _is_file(folder, number):
+        is_there = target is not None and target.startswith("/") and not target.endswith(" (deleted)")
+        if is_there and opened & os.O_ACCMODE != os.O_RDONLY and _is_file(folder, number):
             yield str(folder / "fd" / number)
 
 
