@@ -22,7 +22,6 @@ from msgspec.structs import replace
 from autotune import reading
 from autotune.catalogue.dialects import Version
 from autotune.check import configuration, foreign_code, suppression
-from autotune.check.unnamed_configs import places_unnamed
 from autotune.engine.load import load_rules
 from autotune.model.checked import Checked, CheckedBundle
 from autotune.model.evidence import RUN, Evidence, Fact, Location, Value
@@ -85,11 +84,7 @@ def check(options: CheckOptions, *, cwd: Path, progress: Callable[[str, int, int
     reported = [suppression.suppress_by_person(each, config) for each in _without_repeats(judged)]
     if not options.with_minor:
         named = [os.path.relpath(os.path.realpath(path), root) for path in paths]
-        is_foreign, is_unnamed = foreign_code.places_aside(root), places_unnamed(root, scanned.bundles)
-
-        def why_aside(file: str) -> str:
-            return is_foreign(file) or is_unnamed(file)
-
+        why_aside = foreign_code.places_aside(root)
         reported = [suppression.suppress_aside(suppression.suppress_minor(each), named, why_aside) for each in reported]
     reported = _on_changed_lines(reported, options.changed, root)
     reported = _without_baseline(reported, options, root, cwd)

@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 
-from autotune.derive.lines import Cost, Frame, LineCosts, Place, collapsed, place_name
+from autotune.derive.lines import NOWHERE, Cost, Frame, LineCosts, Place, collapsed, place_name
 from autotune.derive.recording_view import RecordingView
 from autotune.model.evidence import RUN, Fact, Location
 from autotune.model.recording_sections import GrowingInput, ModuleRows
@@ -77,9 +77,8 @@ def _repeated(fact: str, parts: Mapping[str, float | None], found: LineCosts) ->
 def _growing(rows: Sequence[GrowingInput], found: LineCosts) -> Iterator[Fact]:
     """Facts `growing.*`: where, and how often, they are of the line that costs most."""
     at = [found.statement.place((row["file"], row["line"], "", 0)) for row in rows]
-    anew = [
-        _line_share(place, found) * (1 - row["needed"] / row["elements"]) for place, row in zip(at, rows, strict=True)
-    ]
+    shares = _shares(at, found)
+    anew = [share * (1 - row["needed"] / row["elements"]) for share, row in zip(shares, rows, strict=True)]
     ranked = sorted(range(len(rows)), key=lambda index: -anew[index])
     places = tuple(Location(*at[index]) for index in ranked)
     yield Fact("growing.share", RUN, sum(anew), places)
@@ -89,11 +88,13 @@ def _growing(rows: Sequence[GrowingInput], found: LineCosts) -> Iterator[Fact]:
         yield Fact("growing.again", RUN, row["elements"] / row["needed"], places)
 
 
-def _line_share(place: Place, found: LineCosts) -> float:
-    """Of the step, what runs in a line or is called from there."""
-    return found.share(
-        sum(cost.ms for cost in found.costs if any(found.statement.place(one) == place for one in cost.seen.frames))
-    )
+def _shares(at: Sequence[Place], found: LineCosts) -> list[float]:
+    """Of the step, what runs in each line or is called from there; of two lines of one stack the inner one has it."""
+    spent: dict[Place, float] = defaultdict(float)
+    for cost in found.costs:
+        stack = (found.statement.place(one) for one in reversed(cost.seen.frames))
+        spent[next((place for place in stack if place in at), NOWHERE)] += cost.ms
+    return [found.share(spent[place]) for place in at]
 
 
 def inside(name: str, found: LineCosts) -> list[Cost]:

@@ -450,7 +450,7 @@ class RepeatedPasses(TypedDict):
 
 
 class DerivedOneByOne(TypedDict):
-    """Calls of torch.autograd.grad that derive the same output, each by other inputs, over all recorded steps."""
+    """Calls of torch.autograd.grad that derive the same output, over all recorded steps."""
 
     lines: list[tuple[str, int, str]]
     """(file, line, function) of the user's calls, in the order of the first ones."""

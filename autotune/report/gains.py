@@ -9,6 +9,7 @@ from msgspec.structs import replace
 from autotune.model.evidence import RUN
 from autotune.model.finding import Basis, Gain, Recommendation, speedup_without
 from autotune.model.report import STEPS_WITHOUT_LENGTH, Report, Step
+from autotune.model.rule import Severity
 from autotune.report.units import duration
 
 MIN_STEPS = 10
@@ -35,8 +36,14 @@ def ready_to_apply(report: Report) -> tuple[Recommendation, ...]:
 
 
 def certain(report: Report) -> tuple[Recommendation, ...]:
-    """Of those that need no decision, what surely saves time: no upper bound, and not where it may save nothing."""
-    return tuple(each for each in ready_to_apply(report) if _is_certain(each.after or each.gain))
+    """Of those that need no decision, what surely saves time (no upper bound, and not where it may save nothing), and
+    what cures a fault."""
+    return tuple(each for each in ready_to_apply(report) if _is_cure(each) or _is_certain(each.after or each.gain))
+
+
+def _is_cure(each: Recommendation) -> bool:
+    """Of what is wrong, as of a run that ended for want of memory: it is no question of time."""
+    return each.gain is None and any(one.rule.severity is Severity.CRITICAL for one in each.findings)
 
 
 def uncertain(report: Report) -> tuple[Recommendation, ...]:

@@ -20,8 +20,9 @@ Settings = Mapping[str, Setting]
 SHARDS_PARAMETERS = 3
 """The stage from which on ZeRO shards parameters."""
 
-ROLLS_OUT = frozenset({"GRPOConfig", "RLOOConfig"})
-"""Configs of trl's trainers that sample completions in training, with transformers unless vLLM is asked for."""
+ROLLS_OUT = frozenset({"GRPOConfig"})
+"""The config of trl's trainer that samples completions with transformers unless vLLM is asked for; RLOO's has known
+vLLM in some releases only."""
 
 ENGINES = ("use_vllm", "use_transformers_paged")
 """Their options that have another engine sample."""

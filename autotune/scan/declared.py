@@ -148,7 +148,7 @@ class Declared(Struct):
                 row for one in every for each in (one.pinned, *(t.releases for t in one.told)) for row in each.items()
             ]
             found = widest((*asked, *((package, exactly(package, release)) for package, release in pins)))
-            self._everywhere = {package: one for package, one in found.items() if one.high is not None}
+            self._everywhere = {package: one for package, one in found.items() if one.high is not None or one.is_source}
         return self._everywhere
 
     def _folders(self) -> Iterator[str]:

@@ -39,6 +39,9 @@ TEXT = re.compile(
 )
 """Classes of transformers that read and write text."""
 
+SAMPLES_ELSEWHERE = re.compile(rb"\b(?:unsloth|fast_inference|rollout_func|sglang)\b")
+"""Words of scripts whose completions another engine samples, or a function of their own."""
+
 CONVOLVES = re.compile(
     rb"[cC]onv(?:\d|[nN]e[xX]t|olution)|\b(?:LSTM|GRU|RNN)\b|\btimm\b|torchvision|diffusers|[vV]ision|[iI]mage|[pP]ixel"
     rb"|[aA]udio|[sS]peech|[wW]av2|[wW]hisper|[hH]ubert|[mM]amba|[uU][nN]et(?![a-z])|[rR]es[nN]et|CLIP|ViT"
@@ -122,7 +125,12 @@ def facts(files: Mapping[str, bytes], others: Iterable[bytes], step: Location) -
 
 def text_facts(files: Mapping[str, bytes]) -> Iterator[Fact]:
     """Fact `code.trains_text_alone`, where the files of a run name a text model of transformers, and none of them
-    anything that convolves."""
+    anything that convolves; fact `code.samples_elsewhere`, where they name another engine for completions."""
+    for name, text in files.items():
+        if (word := SAMPLES_ELSEWHERE.search(text)) is not None:
+            place = Location(name, text.count(b"\n", 0, word.start()) + 1)
+            yield Fact("code.samples_elsewhere", RUN, True, (place,))
+            break
     found = ((name, one) for name, text in files.items() if (one := TEXT.search(text)) is not None)
     first = next(found, None)
     if first is not None and not any(_has(CONVOLVES, one) for one in files.values()):

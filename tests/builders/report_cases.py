@@ -35,7 +35,7 @@ from autotune.model.outlook import (
     ValueRange,
 )
 from autotune.model.report import Frame, Report
-from autotune.model.rule import Effect, GainSpec
+from autotune.model.rule import Effect, GainSpec, Severity
 
 H100 = {
     "gpu_name": "H100",
@@ -227,7 +227,7 @@ def out_of_memory() -> Report:
         recommendation(
             1,
             finding(
-                rule("ME002", "out-of-memory"),
+                rule("ME002", "out-of-memory", severity=Severity.CRITICAL),
                 "died in backward of micro-batch 32 x 2,048 tokens",
                 change(
                     "loader.batch_size",

@@ -590,6 +590,13 @@ def test_what_a_model_generates_without_a_cache_costs_what_it_had_computed_befor
     assert [place.line for place in found["share"].places] == [67, 90]
 
 
+def test_of_two_lines_of_one_stack_the_inner_one_has_the_time():
+    """forward:67 calls forward:40 in `grown`."""
+    found = grown((67, "rollout", 10**9, 1), (40, "reward", 10**9, 1))
+    assert found["share"].value == pytest.approx(20 / 65 / 2)
+    assert [place.line for place in found["share"].places] == [40, 67]
+
+
 def test_a_model_that_generates_nothing_or_was_not_looked_at_for_that():
     assert {name: fact.value for name, fact in grown().items()} == {"share": 0.0}
     assert not stated(with_rows(("actor.0", 0.0, 0.0), samples=ACTOR), "growing.")

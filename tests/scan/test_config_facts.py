@@ -220,7 +220,8 @@ def test_a_name_of_very_many_digits_says_no_size(name: str) -> None:
     ("made", "value"),
     [
         (call("trl", "GRPOConfig", max_completion_length=1024), True),
-        (call("trl", "RLOOConfig", use_vllm=False), True),
+        (call("trl", "GRPOConfig", use_vllm=False), True),
+        (call("trl", "RLOOConfig", use_vllm=False), None),
         (call("trl", "GRPOConfig", use_vllm=True), None),
         (call("trl", "GRPOConfig", use_vllm=None), None),
         (call("trl", "GRPOConfig", use_vllm=False, use_transformers_paged=True), None),

@@ -186,3 +186,15 @@ TEXT = "from transformers import {model}\ndef make():\n    return {model}.from_p
 )
 def test_a_run_that_trains_a_text_model_alone(tmp_path: Path, module: str, expected: bool | None) -> None:
     assert stated(tmp_path, "from net import make", net=module).get("code.trains_text_alone") is expected
+
+
+@pytest.mark.parametrize(
+    ("module", "expected"),
+    [
+        ("from unsloth import FastLanguageModel", True),
+        ("trainer = GRPOTrainer(rollout_func=play)", True),
+        ("config = GRPOConfig(use_vllm=False)", None),
+    ],
+)
+def test_another_engine_that_samples_is_named(tmp_path: Path, module: str, expected: bool | None) -> None:
+    assert stated(tmp_path, "from net import make", net=module).get("code.samples_elsewhere") is expected

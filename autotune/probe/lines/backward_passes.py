@@ -95,11 +95,26 @@ def _derived(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Output | None:
     otherwise, as those of a Jacobian are."""
     given = dict(zip(("outputs", "inputs", "grad_outputs"), args), **kwargs)
     try:
-        if any(bool((each != 1).any()) for each in _listed(given.get("grad_outputs")) if each is not None):
+        weights = [each for each in _listed(given.get("grad_outputs")) if each is not None]
+        if any(_is_captured(each) or bool((each != 1).any()) for each in weights):
             return None
-        return tuple((each.grad_fn._sequence_nr(), each.output_nr) for each in _listed(given["outputs"]))
+        return tuple(map(_summed, _listed(given["outputs"])))
     except Exception:  # an output without a graph, a tensor that shows no numbers
         return None
+
+
+def _is_captured(tensor: Any) -> bool:
+    """Whether its numbers cannot be read, because a CUDA graph is being recorded."""
+    return bool(tensor.is_cuda and sys.modules["torch"].cuda.is_current_stream_capturing())
+
+
+def _summed(tensor: Any) -> tuple[int, int]:
+    """The node of an output, and which of its results it is; of a sum those of what was added up: its derivative has
+    weights of one."""
+    node, result = tensor.grad_fn, tensor.output_nr
+    if node.name() == "SumBackward0":
+        node, result = node.next_functions[0]
+    return node._sequence_nr(), result
 
 
 def _listed(given: Any) -> Sequence[Any]:

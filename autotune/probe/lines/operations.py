@@ -157,7 +157,7 @@ def tabulate(
                 continue
             _row(places, place)["ops"] += 1
             _row(places, place)["op_ns"] += length
-        if not is_node:
+        if not is_node and "::" in name:
             makers.note(number, place, again)  # inside a node: it makes nodes of a second derivative
         enclosing.append(_Open(name, start + length, place, length, is_node or is_inside, _is_double(event), again))
     _close_ended(sys.maxsize, places, enclosing)

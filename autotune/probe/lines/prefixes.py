@@ -17,7 +17,7 @@ LEAST_CALLS = 8
 """In a row, each with one element more: fewer may be lengths of batches."""
 
 MOST_ROWS = 8
-SEQUENCES = ("input_ids", "decoder_input_ids", "inputs_embeds", "decoder_inputs_embeds")
+SEQUENCES = ("decoder_input_ids", "decoder_inputs_embeds", "input_ids", "inputs_embeds")
 """Keywords of Hugging Face models; other tensors that grow, such as masks, do so beside a cache, too."""
 
 
@@ -27,10 +27,14 @@ class GrowingInputs:
     def __init__(self) -> None:
         self._runs: dict[int, _Run] = {}
         self._rows: dict[tuple[str, int], Row] = {}
+        self._trained: set[tuple[str, int]] = set()
+        """Lines whose calls have gradients, too: their time is not that of what is generated."""
 
     def note(self, module: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         """A call of `module` from the user's code has ended."""
         if sys.modules["torch"].is_grad_enabled():
+            site = call_sites.user_caller()
+            self._trained.add((site["file"], site["line"]))
             return
         sequence = _sequence(args, kwargs)
         shape = tuple(sequence.shape) if sequence is not None else ()
@@ -53,11 +57,12 @@ class GrowingInputs:
         row["needed"] += run.shape[1]
 
     def rows(self) -> list[Row]:
-        """The `GrowingInput` of the Recording, those first that compute most anew."""
+        """The `GrowingInput` of the Recording, those first that compute most anew, without lines that train, too."""
         for run in self._runs.values():
             self._end(run)
         self._runs = {}
-        return sorted(self._rows.values(), key=lambda row: row["needed"] - row["elements"])[:MOST_ROWS]
+        rows = [row for place, row in self._rows.items() if place not in self._trained]
+        return sorted(rows, key=lambda row: row["needed"] - row["elements"])[:MOST_ROWS]
 
 
 class _Run:

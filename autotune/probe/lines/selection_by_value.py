@@ -17,7 +17,19 @@ if TYPE_CHECKING:
 
     Origins = dict[str, list[ast.expr]]
 
-RANKS = ("sort", "argsort", "msort", "topk", "kthvalue", "argmax", "argmin", "quantile", "nanquantile", "median")
+RANKS = (
+    "sort",
+    "argsort",
+    "msort",
+    "topk",
+    "kthvalue",
+    "argmax",
+    "argmin",
+    "quantile",
+    "nanquantile",
+    "median",
+    "linear_sum_assignment",
+)
 PICKS = ("gather", "index_select", "take_along_dim", "take", "masked_select")
 RANDOM = frozenset((
     *("rand", "randn", "randint", "randperm", "rand_like", "randn_like", "random", "uniform_", "normal_", "bernoulli"),

@@ -65,11 +65,11 @@ def _what(each: Recommendation, report: Report) -> str:
 
 
 def _others(each: Recommendation, report: Report) -> str:
-    """ "", " and t.py:31", " and t.py:31, t.py:40 and 2 more"; the setting where its place is unknown or named."""
+    """ "", "; also t.py:31", "; also t.py:31, t.py:40 and 2 more"; the setting where its place is unknown or named."""
     places = [place(one.location, report.run.folder) if one.location else "" for one in each.changes]
     named = [
         at if at and at not in places[:index] else one.spelling or one.setting
         for index, (one, at) in enumerate(zip(each.changes, places, strict=True))
     ][1 : MOST_PLACES + 1]
     more = len(each.changes) - 1 - len(named)
-    return (f" and {', '.join(named)}" if named else "") + (f" and {more} more" if more else "")
+    return (f"; also {', '.join(named)}" if named else "") + (f" and {more} more" if more else "")

@@ -27,8 +27,11 @@ CHECKPOINTS = frozenset({"torch.utils.checkpoint.checkpoint", "torch.utils.check
 ATTENTIONS = re.compile(r"((encoder|decoder|cross)_)?attentions")
 """What models of transformers call the attention weights that they return."""
 
-SPARSE = frozenset({"zero_", "detach_", "norm", "data", "detach", "is_sparse", "coalesce"})
+SPARSE = frozenset({"zero_", "detach_", "norm", "is_sparse", "coalesce"})
 """What a script may do with a gradient, whether it holds all rows of a table or some."""
+
+LOOKS = frozenset({"norm", "vector_norm", "print", "isfinite", "isnan", "isinf", "type", "id"})
+"""Calls that only look at one."""
 
 BARS = ("tqdm", "trange", "tqdm_notebook", "track", "Progress", "ProgressBar", "progressbar", "alive_bar", "Progbar")
 """Calls that draw a progress bar, by their last name."""
@@ -221,9 +224,20 @@ def _gradient_facts(script: ScriptAnalysis) -> Iterator[Fact]:
 
 
 def _is_worked_with(script: ScriptAnalysis, one: ast.Attribute) -> bool:
-    """Not torch.autograd.grad, nor one that is set, cleared, measured or looked for (`p.grad is None`)."""
-    around = script.view.index.parents.get(one)
-    is_call = isinstance(around, ast.Call) and around.func is one
+    """Not torch.autograd.grad, nor one that is set, cleared, measured, printed or looked for (`p.grad is None`)."""
+    parents = script.view.index.parents
+    node: ast.AST = one
+    while isinstance(around := parents.get(node), ast.Attribute) and around.attr in ("data", "detach"):
+        call = parents.get(around)
+        node = call if isinstance(call, ast.Call) and call.func is around else around
+    if isinstance(around, ast.AugAssign):
+        return around.target is node or isinstance(one.ctx, ast.Load)
     is_any = isinstance(around, ast.Attribute) and around.attr in SPARSE
-    is_looked_for = isinstance(around, ast.Compare | ast.If | ast.BoolOp | ast.comprehension)
-    return isinstance(one.ctx, ast.Load) and not (is_call or is_any or is_looked_for)
+    is_called = isinstance(around, ast.Call) and (around.func is node or last_name(around.func) in LOOKS)
+    is_looked_for = isinstance(around, ast.Compare | ast.If | ast.BoolOp | ast.UnaryOp | ast.comprehension)
+    return (
+        isinstance(node, ast.Attribute | ast.Call)
+        and isinstance(one.ctx, ast.Load)
+        and not (is_any or is_called or is_looked_for)
+        and not (isinstance(around, ast.Assign) and node in around.targets)
+    )

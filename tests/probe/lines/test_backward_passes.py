@@ -106,6 +106,22 @@ def derivative(u, by):
     return torch.autograd.grad(u, by, torch.ones_like(u), create_graph=True)[0]
 
 
+def two_of_the_parameters(model, x):
+    """And then the backward pass of the loss, which goes through the graph for the first time on its own behalf."""
+    loss = model(x).square().mean()
+    for one in (model.inner.weight, model.head.weight):
+        torch.autograd.grad(loss, one, retain_graph=True)
+    return loss
+
+
+def of_a_sum(model, x):
+    x, t = x[:, :4].requires_grad_(), x[:, 4:].requires_grad_()
+    u = model(torch.cat([x, t], dim=1))[:, 0]
+    u_x = torch.autograd.grad(u.sum(), x, create_graph=True)[0]
+    u_t = torch.autograd.grad(u.sum(), t, create_graph=True)[0]
+    return (u_x + u_t).square().mean()
+
+
 def all_inputs(model, x):
     x, t = x[:, :4].requires_grad_(), x[:, 4:].requires_grad_()
     u = model(torch.cat([x, t], dim=1))[:, 0]
@@ -211,6 +227,21 @@ def test_calls_that_derive_one_output_by_one_input_each_are_seen_at_the_lines_th
     ]
     assert 0.2 * recorded["backward_ns"] < row["again_ns"] < 0.6 * recorded["backward_ns"]
     assert recorded["repeated_passes"] == []
+
+
+def test_sums_of_one_output_are_one_output(operations):
+    (row,) = operations(of_a_sum)["derived_one_by_one"]
+    assert [tuple(place[:2]) for place in row["lines"]] == [
+        (__file__, line(of_a_sum, 3)),
+        (__file__, line(of_a_sum, 4)),
+    ]
+
+
+def test_the_backward_pass_of_the_loss_is_no_repetition(operations):
+    recorded = operations(two_of_the_parameters)
+    (row,) = recorded["derived_one_by_one"]
+    assert row["passes"] == 2
+    assert row["again_ns"] < 0.45 * recorded["backward_ns"]  # 0.26 of three passes; 0.65 with the last one counted
 
 
 def test_a_call_on_one_line_of_a_loop_is_seen_there(operations):

@@ -84,3 +84,20 @@ def test_other_calls_are_none(watched, generate):
 
 def test_calls_with_gradients_are_none(watched):
     assert watched(without_a_cache, grad=True) == []
+
+
+def test_a_line_whose_calls_train_too_is_left_out(watched):
+    def both(model):
+        without_a_cache(model)
+        with torch.enable_grad():
+            model(torch.zeros(2, 5))
+
+    assert watched(both) == []
+
+
+def test_the_target_of_a_model_with_two_sequences_comes_first(watched):
+    def generate(model):
+        for length in range(1, 12):
+            model(input_ids=torch.zeros(2, 30), decoder_input_ids=torch.zeros(2, length))
+
+    assert len(watched(generate)) == 1

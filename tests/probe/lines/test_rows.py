@@ -380,3 +380,26 @@ def test_a_module_with_a_hook_of_the_scripts_is_not_called_again(rows_of):
     encoder = Encoder()
     encoder.register_forward_hook(lambda *_: None)
     assert in_dropout(rows_of, Copies(encoder)) == (0.0, None)
+
+
+def test_what_is_generated_is_seen_at_the_line_that_calls_the_outermost_module(rows_of):
+    """The layers inside get the same growing inputs."""
+
+    class Reader(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.inner = nn.Sequential(nn.Linear(1, 4), nn.Linear(4, 1))
+
+        def forward(self, x):
+            return self.inner(x)
+
+    def loss(model, x):
+        with torch.no_grad():
+            for length in range(1, 9):
+                model(x[:, :length, None])
+        return model(x[..., None]).square().mean()
+
+    rows_of(Reader(), loss)
+    (row,) = rows_of.session.lines["rows"]["growing"]
+    assert (row["line"], row["function"]) == (loss.__code__.co_firstlineno + 3, "loss")
+    assert (row["elements"], row["needed"]) == (3 * 36, 3 * 8)

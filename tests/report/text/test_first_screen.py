@@ -58,7 +58,7 @@ def test_what_has_no_edit_is_named_by_its_rule() -> None:
 
 @pytest.mark.parametrize(
     ("places", "expected"),
-    [(1, ""), (2, " and t.py:2"), (3, " and t.py:2, t.py:3"), (5, " and t.py:2, t.py:3 and 2 more")],
+    [(1, ""), (2, "; also t.py:2"), (3, "; also t.py:2, t.py:3"), (5, "; also t.py:2, t.py:3 and 2 more")],
 )
 def test_further_edits_are_named_by_their_places(places: int, expected: str) -> None:
     edits = [change(f"a.{number}", 1, 2, ("/home/user/project/t.py", number)) for number in range(1, places + 1)]
@@ -70,7 +70,7 @@ def test_further_edits_are_named_by_their_places(places: int, expected: str) -> 
 def test_a_further_edit_without_a_place_of_its_own_is_named_by_its_setting(at: tuple[str, int] | None) -> None:
     edits = (change("a.1", 1, 2, ("/home/user/project/t.py", 1)), change("a.2", 1, 2, at))
     (line,) = actions(recommendation(1, finding(rule(), "m", *edits)))
-    assert line.split("   ")[0] == "1 t.py:1 a.1: 1 -> 2 and a.2"
+    assert line.split("   ")[0] == "1 t.py:1 a.1: 1 -> 2; also a.2"
 
 
 def test_the_numbers_of_now() -> None:

@@ -178,6 +178,12 @@ def test_uses_attentions(body: str, expected: bool | None) -> None:
     [
         ("flat = torch.cat([p.grad.flatten() for p in model.parameters()])", True),
         ("g = p.grad", True),
+        ("flat = p.grad.detach().flatten()", True),
+        ("p.grad.data.add_(noise)", True),
+        ("p.grad += noise", True),
+        ("print(torch.norm(p.grad.detach()))", None),
+        ("if not p.grad: pass", None),
+        ("p.grad.data = x", None),
         ("total = sum(p.grad.norm() for p in model.parameters() if p.grad is not None)", None),
         ("p.grad = None", None),
         ("p.grad.zero_()", None),
