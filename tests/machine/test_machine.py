@@ -6,7 +6,7 @@ import tomllib
 from importlib import resources
 
 from autotune import machine
-from autotune.machine import gpu
+from autotune.machine import cgroup, gpu
 from autotune.machine.sampler import MachineSamples
 from autotune.model.evidence import RUN
 
@@ -21,7 +21,9 @@ TYPES = {
 }
 
 
-def test_every_fact_is_in_the_catalogue_with_its_type(fake_nvml, board):
+def test_every_fact_is_in_the_catalogue_with_its_type(fake_nvml, board, monkeypatch):
+    """Of a machine whose control group has a quota."""
+    monkeypatch.setattr(cgroup, "cpu_quota", lambda *_: 1.5)
     catalogue = tomllib.loads(resources.files("autotune.catalogue").joinpath("facts.toml").read_text())
     sampled = MachineSamples(
         wall_s=2.0,
