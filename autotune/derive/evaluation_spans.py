@@ -24,7 +24,7 @@ from autotune.model.recording import Event
 UNKNOWN = -1
 OF_ROLLOUTS = 0.2
 """Of the steps of a script without loaders: what comes so often mostly makes what the next few steps train on, as a
-rollout does; an evaluation that comes so often is told as a line of the step."""
+rollout does. The report then shows its lines among those of the step."""
 
 MARKS = ("iter", "fetch", "forward", "mode")
 

@@ -42,7 +42,7 @@ def certain(report: Report) -> tuple[Recommendation, ...]:
 
 
 def _is_cure(each: Recommendation) -> bool:
-    """Of what is wrong, as of a run that ended for want of memory: it is no question of time."""
+    """Whether it repairs a fault, such as a run that ended for want of memory."""
     return each.gain is None and any(one.rule.severity is Severity.CRITICAL for one in each.findings)
 
 

@@ -28,7 +28,7 @@ class GrowingInputs:
         self._runs: dict[int, _Run] = {}
         self._rows: dict[tuple[str, int], Row] = {}
         self._trained: set[tuple[str, int]] = set()
-        """Lines whose calls have gradients, too: their time is not that of what is generated."""
+        """Lines that also call a model with gradients: their time covers training and generation."""
 
     def note(self, module: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         """A call of `module` from the user's code has ended."""

@@ -224,20 +224,20 @@ def _gradient_facts(script: ScriptAnalysis) -> Iterator[Fact]:
 
 
 def _is_worked_with(script: ScriptAnalysis, one: ast.Attribute) -> bool:
-    """Not torch.autograd.grad, nor one that is set, cleared, measured, printed or looked for (`p.grad is None`)."""
+    """Whether a script computes with a gradient: setting, clearing, measuring or printing it, asking whether it is there
+    (`p.grad is None`) and calls of torch.autograd.grad leave its layout free."""
     parents = script.view.index.parents
     node: ast.AST = one
     while isinstance(around := parents.get(node), ast.Attribute) and around.attr in ("data", "detach"):
         call = parents.get(around)
         node = call if isinstance(call, ast.Call) and call.func is around else around
     if isinstance(around, ast.AugAssign):
-        return around.target is node or isinstance(one.ctx, ast.Load)
+        return True
     is_any = isinstance(around, ast.Attribute) and around.attr in SPARSE
     is_called = isinstance(around, ast.Call) and (around.func is node or last_name(around.func) in LOOKS)
     is_looked_for = isinstance(around, ast.Compare | ast.If | ast.BoolOp | ast.UnaryOp | ast.comprehension)
     return (
-        isinstance(node, ast.Attribute | ast.Call)
-        and isinstance(one.ctx, ast.Load)
+        isinstance(one.ctx, ast.Load)
         and not (is_any or is_called or is_looked_for)
         and not (isinstance(around, ast.Assign) and node in around.targets)
     )
