@@ -224,8 +224,8 @@ def _gradient_facts(script: ScriptAnalysis) -> Iterator[Fact]:
 
 
 def _is_worked_with(script: ScriptAnalysis, one: ast.Attribute) -> bool:
-    """Whether a script computes with a gradient: setting, clearing, measuring or printing it, asking whether it is there
-    (`p.grad is None`) and calls of torch.autograd.grad leave its layout free."""
+    """Whether a script computes with a gradient. Setting, clearing, measuring or printing it, asking whether it is
+    there (`p.grad is None`) and calls of torch.autograd.grad leave its layout free."""
     parents = script.view.index.parents
     node: ast.AST = one
     while isinstance(around := parents.get(node), ast.Attribute) and around.attr in ("data", "detach"):
