@@ -4,7 +4,8 @@ python -m line_attribution [--only NAME ...] [--rounds 3] [--json FILE]
 
 In each round a script is diagnosed as it is, and then run natively with clocks (scripts/line_timer.py) around every
 statement of a copy. For each line with 5 % of a step or more on either side: both shares of the step, and how many
-points they differ. What the clocks themselves take is nobody's time.
+points they differ. What the clocks themselves take is nobody's time. `--gpu` takes the scripts for a GPU, and events of
+the device as clocks.
 """
 
 from __future__ import annotations
@@ -33,6 +34,8 @@ CASES = (
     "scores_boxes_one_by_one",
     "healthy_integrates_step_by_step",
 )
+GPU = measuring.SCRIPTS / "gpu"
+GPU_CASES = ("runs_ahead", "written_attention", "full_precision", "recomputed", "planar_convolutions", "norms_every_step")
 WARMUP, STEPS = 5, 40
 LEAST_SHARE = 0.05
 ALLOWED = 0.03
@@ -92,7 +95,7 @@ def by_clock(script: Path, folder: Path, limit_s: float) -> dict[int, float]:
     copy.write_text(clocked(script.read_text(encoding="utf-8")), encoding="utf-8")
     environ = {
         **os.environ,
-        "PYTHONPATH": str(measuring.SCRIPTS),
+        "PYTHONPATH": os.pathsep.join([str(measuring.SCRIPTS), str(GPU)]),
         "TIMER_WARMUP": str(WARMUP),
         "TIMER_STEPS": str(STEPS),
         "TIMER_OUT": str(out),
@@ -118,7 +121,7 @@ def by_report(script: Path, folder: Path, limit_s: float) -> tuple[dict[int, flo
 
 def measured(name: str, rounds: int, limit_s: float) -> measuring.Json:
     """{"known", "lines": {line: [share by clock, share in the report]}}, medians over the rounds."""
-    script = OWN / f"{name}.py"
+    script = (GPU if name in GPU_CASES else OWN) / f"{name}.py"
     clocks, reports, known = [], [], []
     for _ in range(rounds):
         with tempfile.TemporaryDirectory(prefix="line-attribution-") as place:
@@ -154,12 +157,14 @@ def text(results: measuring.Json) -> str:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--only", nargs="+", default=CASES, metavar="NAME")
+    parser.add_argument("--only", nargs="+", metavar="NAME")
+    parser.add_argument("--gpu", action="store_true", help="the scripts for a GPU")
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--limit", type=float, default=180.0, help="seconds of one run")
     parser.add_argument("--json", type=Path, metavar="FILE")
     given = parser.parse_args()
-    results = {name: measured(name, given.rounds, given.limit) for name in given.only}
+    names = given.only or (GPU_CASES if given.gpu else CASES)
+    results = {name: measured(name, given.rounds, given.limit) for name in names}
     if given.json:
         given.json.write_text(json.dumps(results, indent=1) + "\n", encoding="utf-8")
     print(text(results))

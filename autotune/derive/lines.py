@@ -2,7 +2,8 @@
 
 The phases of the window are exact. What fills each of them is told by stack samples: of live steps after the window,
 which are sampled finely, and where these have few, of the window as well. The time of the backward pass is charged to
-the lines whose operations made its nodes.
+the lines whose operations made its nodes. On CUDA the kernels of each line are known; samples of the host divide what
+is left of a phase, in which the device waits.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from pathlib import PurePath
 from typing import Any
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from autotune.derive.recording_view import MS, MeasuredWindow, RecordingView
 from autotune.derive.timeline import PHASE_OF
@@ -35,6 +37,9 @@ MOST_OF = 0.5
 """Of a line's time: the part that lines lead to which run several times."""
 
 BACKWARD = "backward"
+NODES = "nodes"
+"""The kind of the device's time for nodes of the backward pass, which the lines of their makers have."""
+
 KEPT = "kept"
 """The probe's own batches, where an epoch of the script's had ended."""
 
@@ -64,11 +69,12 @@ class Seen(Struct, frozen=True):
 
 
 class Cost(Struct, frozen=True):
-    """Milliseconds per step of one place, one phase, one module."""
+    """Milliseconds per step of one place, one phase, one module; `on_device` where they are those of kernels."""
 
     seen: Seen
     ms: float
     phase: str
+    on_device: bool = False
 
 
 class Traced(Struct, frozen=True):
@@ -97,6 +103,9 @@ class LineCosts(Struct, frozen=True):
     for_lines: frozenset[Place]
     """Where a for loop begins: what its line calls runs once, however often the line does."""
 
+    is_on_device: bool
+    """Whether the device's time is known by line."""
+
     def share(self, ms: float) -> float:
         return ms / self.window.mean_ms
 
@@ -106,12 +115,14 @@ def line_costs(view: RecordingView) -> LineCosts | None:
     if view.window is None:
         return None
     statement = Statements(view)
-    charged = tuple(_charged(list(_costs(view, view.window)), view, statement))
+    charged = tuple(_charged(list(_costs(view, view.window, statement)), view, statement))
     recorded = recorded_operations(view)
     traced = _traced(recorded, statement) if recorded else {}
     micro_batches = _batches(view) / view.window.steps or 1.0
     return (
-        LineCosts(view.window, charged, statement, recorded, traced, micro_batches, _for_lines(view))
+        LineCosts(
+            view.window, charged, statement, recorded, traced, micro_batches, _for_lines(view), knows_kernels(view)
+        )
         if charged
         else None
     )
@@ -146,16 +157,58 @@ def line_of_operation(view: RecordingView, names: Collection[str]) -> Place | No
     return place if ns else None
 
 
-def _costs(view: RecordingView, window: MeasuredWindow) -> Iterator[Cost]:
-    """The time of each phase, divided among its samples."""
+def _costs(view: RecordingView, window: MeasuredWindow, statement: Statements) -> Iterator[Cost]:
+    """The time of each phase: what kernels take of it at the lines that launched them, the rest divided among the
+    phase's samples."""
     fine, coarse = _fine(view), _coarse(view)
+    launched = _launched(view, [each for seen in (*fine.values(), *coarse.values()) for each in seen], statement)
     for phase, own_ns in window.parts.phase_ns.items():
+        phase_ms = own_ns / window.steps / MS
+        kernels = launched.get(phase, [])
+        # Kernels of several streams overlap, and the recorded steps are not those of the window.
+        kernels_ms = sum(cost.ms for cost in kernels)
+        busy_ms = min(phase_ms, kernels_ms)
+        yield from (replace(cost, ms=cost.ms * busy_ms / kernels_ms) for cost in kernels if kernels_ms)
         seen = fine.get(phase, [])
         if sum(each.count for each in seen) < ENOUGH:
             seen = [*seen, *coarse.get(phase, [])]
         total = sum(each.count for each in seen)
         for each in seen:
-            yield Cost(each, own_ns / window.steps / MS * each.count / total, phase)
+            yield Cost(each, (phase_ms - busy_ms) * each.count / total, phase)
+
+
+def knows_kernels(view: RecordingView) -> bool:
+    """Whether the device's time is known by line. Where phases are timed on the host, they are not those in which the
+    device works."""
+    recorded, window = recorded_operations(view), view.recording.window
+    is_timed = window is not None and bool(window.device_clock)
+    return is_timed and recorded is not None and any(row.get("device_ns") for row in recorded["rows"])
+
+
+def _launched(view: RecordingView, sampled: Sequence[Seen], statement: Statements) -> Mapping[str, list[Cost]]:
+    """By phase, what the device did in a recorded step for each line and module."""
+    found: dict[str, list[Cost]] = defaultdict(list)
+    recorded = recorded_operations(view)
+    if recorded is None or not knows_kernels(view):
+        return found
+    stacks: dict[Place, Counter[tuple[Frame, ...]]] = defaultdict(Counter)
+    for each in sampled:
+        if each.frames:
+            stacks[statement.place(each.frames[-1])][each.frames] += each.count
+    for row in recorded["rows"]:
+        own: tuple[Frame, ...] = ((row["file"], row["line"], row["function"], 0),) if row["file"] else ()
+        for kind, ns in row.get("device_ns", {}).items():
+            ms, module = ns / recorded["steps"] / MS, row["module"]
+            if kind == NODES:
+                found[BACKWARD].append(Cost(Seen(BACKWARD, own, "", module, 0), ms, BACKWARD, on_device=True))
+                continue
+            # The trace knows the line alone; who calls its function, the samples of the line say.
+            callers = stacks[statement.place(own[0])] if own else None
+            phase = PHASE_OF.get(kind, "other")
+            for frames, count in (callers or Counter({own: 1})).items():
+                part = ms * count / (callers.total() if callers else 1)
+                found[phase].append(Cost(Seen(kind, frames, "", module, count), part, phase, on_device=True))
+    return found
 
 
 def _fine(view: RecordingView) -> Mapping[str, list[Seen]]:
@@ -229,7 +282,7 @@ def _charged(costs: Sequence[Cost], view: RecordingView, statement: Statements) 
     nodes = [row for row in recorded["rows"] if row["backward_ns"] and row["file"]] if recorded else []
     total = recorded["backward_ns"] if recorded else 0
     for cost in costs:
-        own = cost.phase == BACKWARD and bool(cost.seen.frames)
+        own = cost.phase == BACKWARD and bool(cost.seen.frames) and not cost.on_device
         if not (own and statement.place(cost.seen.frames[-1]) in called) or not nodes or total <= 0:
             yield cost
             continue
@@ -267,11 +320,14 @@ def _line(place: Place, costs: Sequence[Cost], found: LineCosts) -> HotLine:
         functions[_named_function(cost.seen.frames)] += cost.ms
         modules[collapsed(cost.seen.module)] += cost.ms
     own_ms = sum(phases.values())
+    device_ms = sum(cost.ms for cost in costs if cost.on_device)
+    own_device_ms = sum(cost.ms for cost in costs if cost.on_device and cost.seen.count)
     callee, ms = most_first(callees)[0] if callees else ("", 0.0)
     seen = {name: getattr(traced, name) for name in Traced.__struct_fields__} if traced else {}
     if traced and traced.torch_share is not None and traced.op_us is not None and own_ms:
         # The trace slows Python down, the profiler the operations: the larger part claims less.
-        seen["torch_share"] = max(traced.torch_share, min(1.0, traced.ops * traced.op_us / 1e3 / own_ms))
+        in_torch = max(traced.torch_share, min(1.0, traced.ops * traced.op_us / 1e3 / own_ms))
+        seen["torch_share"] = (own_device_ms + (own_ms - own_device_ms) * in_torch) / own_ms
     return HotLine(
         file=place[0],
         line=place[1],
@@ -280,6 +336,7 @@ def _line(place: Place, costs: Sequence[Cost], found: LineCosts) -> HotLine:
         share=found.share(own_ms + backward_ms),
         phase_ms=dict(most_first(phases)),
         backward_ms=backward_ms,
+        device_ms=device_ms if found.is_on_device else None,
         callee=callee if ms >= own_ms / 2 else "",
         modules=tuple(name for name, _ in most_first(modules)[:3] if name),
         callers=_callers(calls, own_ms),

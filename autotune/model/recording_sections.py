@@ -413,6 +413,10 @@ class LineOperations(TypedDict):
     double_ns: int
     """Operations, those of the backward pass too, that read float64."""
 
+    device_ns: NotRequired[dict[str, int]]
+    """On CUDA: kernels, copies and fills that it launched, by the kind of event that ran then; "nodes" are those of
+    the backward pass."""
+
     names: list[tuple[str, int, int]]
     """(name, count, ns) of the operations and nodes that take most by themselves."""
 

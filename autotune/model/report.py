@@ -104,6 +104,10 @@ class HotLine(Struct, frozen=True, kw_only=True):
     backward_ms: float = 0.0
     """Of the backward pass of the operations that it started."""
 
+    device_ms: float | None = None
+    """Of both, what the CUDA device works for it; the rest is time in which the device waits. None where kernels are
+    not known by line."""
+
     runs: float | None = None
     """How often it runs in a step; None where the steps were not traced, as the counts and shares that follow."""
 

@@ -2,6 +2,8 @@
 
 Every statement is timed, without the time of the timed statements inside it. The backward pass is timed node by node:
 a hook before each node says from which statement its operation came, and the time until the next node is that one's.
+On CUDA the clocks are events in the device's queue: a statement's time is the device's, until it has done what came with
+the statement.
 """
 
 from __future__ import annotations
@@ -19,36 +21,57 @@ from torch.optim.optimizer import register_optimizer_step_post_hook
 
 WARMUP, STEPS, OUT = int(os.environ["TIMER_WARMUP"]), int(os.environ["TIMER_STEPS"]), os.environ["TIMER_OUT"]
 
+IS_CUDA = torch.cuda.is_available()
+
 own_ns: Counter[int] = Counter()
-_open: list[list[int]] = []
+_spans: list[tuple[int, Any, Any]] = []
+"""(line, event, event), whose time is known when the device has come to them."""
+
+_open: list[list[Any]] = []
 _seen: dict[int, Any] = {}
 _backward: list[int] = []
-_steps = [0, 0]
+_steps = [0]
+
+
+def clock() -> Any:
+    """Now: nanoseconds, on CUDA an event."""
+    if not IS_CUDA:
+        return perf_counter_ns()
+    event = torch.cuda.Event(enable_timing=True)
+    event.record()
+    return event
+
+
+def spent(line: int, start: Any, end: Any) -> None:
+    if IS_CUDA:
+        _spans.append((line, start, end))
+    else:
+        own_ns[line] += end - start
 
 
 def enter(line: int) -> None:
     """A statement begins: what the one around it has used up to now is its own."""
-    now = perf_counter_ns()
+    now = clock()
     if _open:
-        own_ns[_open[-1][0]] += now - _open[-1][1]
-    _open.append([line, perf_counter_ns()])
+        spent(_open[-1][0], _open[-1][1], now)
+    _open.append([line, clock()])
 
 
 def leave() -> None:
     """The innermost statement ends."""
-    now = perf_counter_ns()
+    now = clock()
     line, start = _open.pop()
-    own_ns[line] += now - start
+    spent(line, start, now)
     if _open:
-        _open[-1][1] = perf_counter_ns()
+        _open[-1][1] = clock()
 
 
 def made(line: int, *values: Any) -> None:
     """The nodes behind `values` that are new were made by this statement."""
-    own_ns[_open[-1][0]] += perf_counter_ns() - _open[-1][1]
+    spent(_open[-1][0], _open[-1][1], clock())
     for value in values:
         _made(line, value)
-    _open[-1][1] = perf_counter_ns()  # looking for nodes is nobody's time
+    _open[-1][1] = clock()  # looking for nodes is nobody's time
 
 
 def _made(line: int, value: Any) -> None:
@@ -71,11 +94,11 @@ def _made(line: int, value: Any) -> None:
 
 def _mark(line: int) -> None:
     """A node of the backward pass begins: the statement that calls backward lends its time to the node's."""
-    now = perf_counter_ns()
+    now = clock()
     line_open = _open[-1]
-    own_ns[_backward[-1] if _backward else line_open[0]] += now - line_open[1]
+    spent(_backward[-1] if _backward else line_open[0], line_open[1], now)
     _backward[:] = [line]
-    line_open[1] = perf_counter_ns()
+    line_open[1] = clock()
 
 
 def timed(line: int, values: Iterable[Any]) -> Iterator[Any]:
@@ -97,15 +120,18 @@ def _after_step(*_: Any) -> None:
     _seen.clear()
     if _steps[0] == WARMUP:
         own_ns.clear()
+        _spans.clear()
         for each in _open:
-            each[1] = perf_counter_ns()
-        _steps[1] = perf_counter_ns()
+            each[1] = clock()
     if _steps[0] == WARMUP + STEPS:
-        total = perf_counter_ns() - _steps[1]
         if _open:
-            own_ns[_open[-1][0]] += perf_counter_ns() - _open[-1][1]
+            spent(_open[-1][0], _open[-1][1], clock())
+        if IS_CUDA:
+            torch.cuda.synchronize()
+        for line, start, end in _spans:
+            own_ns[line] += round(1e6 * start.elapsed_time(end))
         with open(OUT, "w", encoding="utf-8") as file:
-            json.dump({"total_ns": total, "own_ns": dict(own_ns)}, file)
+            json.dump({"own_ns": dict(own_ns)}, file)
         sys.stdout.flush()
         os._exit(0)
 
@@ -118,9 +144,8 @@ def _timed_backward(*args: Any, **kwargs: Any) -> Any:
         return _backward_of_torch(*args, **kwargs)
     finally:
         if _backward:
-            now = perf_counter_ns()
-            own_ns[_backward.pop()] += now - _open[-1][1]
-            _open[-1][1] = perf_counter_ns()
+            spent(_backward.pop(), _open[-1][1], clock())
+            _open[-1][1] = clock()
 
 
 torch.autograd.backward = _timed_backward

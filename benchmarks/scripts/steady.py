@@ -19,7 +19,8 @@ import torch
 from torch import nn
 from torch.utils.data import DataLoader, TensorDataset
 
-WIDTH = 128
+DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
+WIDTH = 2048 if DEVICE == "cuda" else 128
 BLOCKS = 12
 SAMPLES = 4096
 SETTLING = 2
@@ -37,9 +38,10 @@ class Training:
 
     def __init__(self, batch_size: int) -> None:
         torch.manual_seed(0)
-        self.loader = DataLoader(TensorDataset(torch.randn(SAMPLES, WIDTH)), batch_size=batch_size, shuffle=True)
+        samples = TensorDataset(torch.randn(SAMPLES, WIDTH))
+        self.loader = DataLoader(samples, batch_size=batch_size, shuffle=True, pin_memory=DEVICE == "cuda")
         self.batches = iter(self.loader)
-        self.model = make_model()
+        self.model = make_model().to(DEVICE)
         self.optimizer = torch.optim.AdamW(self.model.parameters(), lr=1e-3, fused=True)
 
     def step(self) -> None:
@@ -48,6 +50,7 @@ class Training:
         except StopIteration:
             self.batches = iter(self.loader)
             (inputs,) = next(self.batches)
+        inputs = inputs.to(DEVICE, non_blocking=True)
         loss = (self.model(inputs) - inputs).square().mean()
         loss.backward()
         self.optimizer.step()
@@ -98,14 +101,22 @@ def session() -> Any | None:
     return next((sessions[0] for sessions in found if sessions), None)
 
 
+def wait() -> None:
+    """Until the device has done all that was queued."""
+    if DEVICE == "cuda":
+        torch.cuda.synchronize()
+
+
 def block(training: Training, steps: int, switch: Switch | None = None) -> dict[str, float]:
     """Milliseconds per step: wall, CPU of the whole process, the hooks' own account, the sampler's CPU."""
     for _ in range(SETTLING):
         training.step()
     own, sampler = (switch.own_ns(), switch.sampler_ns()) if switch is not None else (0, 0)
+    wait()
     begin, cpu = time.perf_counter(), time.process_time()
     for _ in range(steps):
         training.step()
+    wait()
     wall, cpu = time.perf_counter() - begin, time.process_time() - cpu
     if switch is not None:
         own, sampler = switch.own_ns() - own, switch.sampler_ns() - sampler

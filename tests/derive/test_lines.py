@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 from build import Script, recording, sample, steps
+from msgspec.structs import replace
 
 from autotune import catalogue
 from autotune.derive import derive, line_facts
@@ -20,7 +21,7 @@ def seen(phase, *frames, count=100, callee="", module=""):
     return {"phase": phase, "frames": frames, "callee": callee, "module": module, "count": count}
 
 
-def operation(line, ms, backward_ms=0, ops=1, host_ms=None, module="", names=(), double_ms=0):
+def operation(line, ms, backward_ms=0, ops=1, host_ms=None, module="", names=(), double_ms=0, device_ms=None):
     return {
         "file": FILE,
         "line": line,
@@ -31,6 +32,7 @@ def operation(line, ms, backward_ms=0, ops=1, host_ms=None, module="", names=(),
         "backward_ns": backward_ms * MS,
         "host_ns": (ms if host_ms is None else host_ms) * MS,
         "double_ns": double_ms * MS,
+        "device_ns": {kind: ms * MS for kind, ms in (device_ms or {}).items()},
         "names": [(name, 1, part * MS) for name, part in names],
     }
 
@@ -104,6 +106,50 @@ def test_backward_goes_to_the_lines_whose_operations_made_its_nodes():
     assert found[21].backward_ms == pytest.approx(30 * 1 / 20)
     assert found[7].share == pytest.approx((30 * 10 / 20 + 30 * 1 / 20) / 65)
     assert sum(line.share for line in found.values()) == pytest.approx(60 / 65)
+
+
+def on_device(found):
+    """The table where the device's clock reads what the host's does."""
+    one = recording(script=steps(4, 1), lines=found)
+    edges = one.window.start_ns - MS, one.window.end_ns + MS
+    window = replace(one.window, device_clock=tuple((edge, edge) for edge in edges))
+    return by_line(derive([replace(one, window=window)]).step.lines)
+
+
+def test_on_cuda_kernels_are_charged_to_the_lines_that_launched_them_and_the_rest_to_where_the_host_was():
+    # Of 20 ms of forward the device works for 16; the host spends its time at line 20.
+    operations = [
+        operation(20, 10, backward_ms=1, device_ms={"forward": 4, "nodes": 6}),
+        operation(21, 1, backward_ms=1, device_ms={"forward": 12, "nodes": 15}),
+    ]
+    samples = [*FOUR[:1], seen("forward", 6, 20, count=300), FOUR[3]]
+    found = on_device(lines(samples, operations, backward_ms=2))
+    assert found[20].phase_ms == pytest.approx({"forward": 4 + 4})
+    assert found[21].phase_ms == pytest.approx({"forward": 12})
+    # 21 of 30 ms of backward are kernels; the rest is the host's, by nodes.
+    assert found[20].backward_ms == pytest.approx(6 + 9 / 2)
+    assert found[21].backward_ms == pytest.approx(15 + 9 / 2)
+    assert (found[20].device_ms, found[21].device_ms) == pytest.approx((10, 27))
+    assert found[20].callers[0].line == 6, "the samples of a line tell who calls its function"
+
+
+def test_kernels_take_no_more_than_their_phase():
+    operations = [operation(20, 10, device_ms={"forward": 30}), operation(21, 1, device_ms={"forward": 10})]
+    found = on_device(lines(FOUR, operations))
+    assert (found[20].phase_ms["forward"], found[21].phase_ms["forward"]) == pytest.approx((15, 5))
+
+
+def test_time_in_kernels_is_time_in_torch():
+    operations = [operation(20, 1, host_ms=2, ops=1, device_ms={"forward": 15})]
+    line = on_device(lines([*FOUR[:1], seen("forward", 6, 20), FOUR[3]], operations))[20]
+    assert line.torch_share == pytest.approx((15 + 5 * 0.5) / 20)
+
+
+def test_phases_by_the_hosts_clock_are_not_those_of_kernels():
+    operations = [operation(20, 10, device_ms={"forward": 4})]
+    found = by_line(table(lines(FOUR, operations)))
+    assert found[20].phase_ms == pytest.approx({"forward": 15})
+    assert found[20].device_ms is None
 
 
 def test_a_frame_of_the_users_inside_backward_keeps_its_own_time():

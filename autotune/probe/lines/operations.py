@@ -2,7 +2,8 @@
 
 torch.profiler records the operations of one or two live steps, a trace which line runs when. An operation belongs to
 the line and the module that ran when it began. A node of the backward pass bears the sequence number of the operation
-that made it, and belongs to that operation's line and module.
+that made it, and belongs to that operation's line and module. On CUDA kernels are recorded too: each belongs to the
+line and the module of the operation that launched it.
 """
 
 from __future__ import annotations
@@ -11,9 +12,10 @@ import sys
 import time
 from bisect import bisect_right, insort
 
-from .. import profiling
+from .. import clock, profiling
 from . import selection_by_value, statements
 from .backward_passes import BackwardPasses, RepeatedNodes
+from .device_time import LAUNCHES, DeviceTime, Phases
 from .line_trace import LineTrace
 from .modules import NONE, ModuleStack
 
@@ -36,6 +38,10 @@ MOST_NODES = 16
 MOST_NAMES = 4
 BACKWARD = "autograd::engine::evaluate_function: "
 
+RECOMPUTE = "recompute"
+BY_NODES = "nodes"
+"""The phase of what nodes of the backward pass launch, which belongs to the line of the forward pass that made them."""
+
 NOWHERE = (-1, NONE)
 """The Place of what belongs to no line and no module."""
 
@@ -57,7 +63,7 @@ class LineOperations:
         self._passes: BackwardPasses | None = None
         self._profiler = None
         try:
-            self._profiler = profiling.start(cuda=False, shapes=True)
+            self._profiler = profiling.start(cuda=session.trains_on_cuda(), shapes=True)
         except Exception:  # a profiler of the script's own
             self._wanted = 0
 
@@ -93,12 +99,13 @@ class LineOperations:
             if trace is None or self._passes is None or self._done < 1 or trace.is_cut:
                 return None
             events = profiler.profiler.kineto_results.events()
-            table = tabulate(events, span, trace, self._modules.changes, self._passes.rows)
+            phases = Phases(self._session.recorder.events, time.time_ns() - clock.now())
+            table = tabulate(events, span, trace, self._modules.changes, self._passes.rows, phases)
         except Exception:  # another torch's profiler has other names: the operations stay unknown
             return None
         modules = self._modules.rows(self._session)
         rows = [_named(place, row, trace, modules) for place, row in table["places"].items()]
-        ranked = sorted(rows, key=lambda row: -(row["op_ns"] + row["backward_ns"] + row["host_ns"]))
+        ranked = sorted(rows, key=_weight)
         return {
             "steps": self._done,
             "wall_ns": span[1] - span[0],
@@ -121,13 +128,17 @@ def tabulate(
     trace: LineTrace,
     modules: Sequence[tuple[int, int]],
     passes: Sequence[Pass] = (),
+    phases: Phases | None = None,
 ) -> dict[str, Any]:
     """{"places": {Place: Row}, "backward_ns": all nodes of the backward pass, "repeated_passes": RepeatedPasses,
     "derived_one_by_one": DerivedOneByOne} of the Kineto `events` within `span`.
 
     A row has the outermost operations' number and time, of those within them what is float64 and the names that take
-    most by themselves, the backward's time, and how long the place was the innermost one. Times in ns.
+    most by themselves, the backward's time, how long the place was the innermost one, and on CUDA the device's time by
+    phase. Times in ns.
     """
+    events = list(events)
+    device, phases = DeviceTime(events), phases or Phases((), 0)
     places: dict[Place, Row] = {}
     at = _Places(trace, modules)
     for place, held in at.times(span):
@@ -139,6 +150,7 @@ def tabulate(
         start, length, name, number = event.start_ns(), event.duration_ns(), event.name(), event.sequence_nr()
         _close_ended(start, places, enclosing)
         parent = enclosing[-1] if enclosing else None
+        is_call = name.startswith(LAUNCHES)
         is_node = name.startswith(BACKWARD)
         is_inside = parent is not None and parent.is_backward
         again = parent.again if parent is not None else None
@@ -149,9 +161,13 @@ def tabulate(
             _row(places, place)["backward_ns"] += length
         elif parent is not None:
             place = parent.place
-            parent.own_ns -= length
+            parent.own_ns -= 0 if is_call else length
         else:
             place = at.of(start)
+        _charge(_row(places, place), phases.at(start), device.of(event), by_node=is_node or is_inside)
+        if is_call:
+            continue
+        if parent is None and not is_node:
             if "::" not in name:  # a custom autograd Function: code of the user's, in which other lines run
                 makers.note(number, place)
                 continue
@@ -236,14 +252,14 @@ def _close(places: dict[Place, Row], event: _Open) -> None:
 
 
 def _within(events: Iterable[Any], span: tuple[int, int]) -> list[Any]:
-    """Operations of the host, without the ranges that a script gives names to."""
+    """Operations and launches of the host, without the ranges that a script gives names to."""
     return [
         event
         for event in events
         if event.device_type().name == "CPU"
         and span[0] <= event.start_ns() < span[1]
         and not event.is_user_annotation()
-        and not event.name().startswith(("Optimizer.", "cuda", "hip"))
+        and not event.name().startswith("Optimizer.")
     ]
 
 
@@ -252,7 +268,20 @@ def _is_double(one: Any) -> bool:
 
 
 def _row(places: dict[Place, Row], place: Place) -> Row:
-    return places.setdefault(place, {"ops": 0, "op_ns": 0, "backward_ns": 0, "host_ns": 0, "double_ns": 0, "names": {}})
+    empty = {"ops": 0, "op_ns": 0, "backward_ns": 0, "host_ns": 0, "double_ns": 0, "device_ns": {}, "names": {}}
+    return places.setdefault(place, empty)
+
+
+def _charge(row: Row, phase: str, device_ns: int, *, by_node: bool) -> None:
+    """`by_node`: a node of the backward pass launched it; activations that are computed again have their own phase."""
+    kind = BY_NODES if by_node and phase != RECOMPUTE else phase
+    if device_ns:
+        row["device_ns"][kind] = row["device_ns"].get(kind, 0) + device_ns
+
+
+def _weight(row: Row) -> float:
+    """Those come first that cost most, on the host or on the device."""
+    return -float(row["op_ns"] + row["backward_ns"] + row["host_ns"] + sum(row["device_ns"].values()))
 
 
 def _most(names: dict[str, list[int]]) -> list[tuple[str, int, int]]:

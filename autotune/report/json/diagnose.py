@@ -173,6 +173,7 @@ def _line(line: HotLine) -> doc.HotLine:
         "share": line.share,
         "phase_ms": dict(line.phase_ms),
         "backward_ms": line.backward_ms,
+        "device_ms": line.device_ms,
         "runs": line.runs,
         "operations": line.ops,
         "operation_us": line.op_us,

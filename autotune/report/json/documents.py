@@ -205,6 +205,9 @@ class HotLine(TypedDict):
     backward_ms: float | None
     """Of the backward pass of the operations that it started."""
 
+    device_ms: float | None
+    """Of both, what the CUDA device works for it; null where that is not known."""
+
     runs: float | None
     """In a step; null where the steps were not traced, as all that follows."""
 
