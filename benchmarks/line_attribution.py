@@ -35,7 +35,14 @@ CASES = (
     "healthy_integrates_step_by_step",
 )
 GPU = measuring.SCRIPTS / "gpu"
-GPU_CASES = ("runs_ahead", "written_attention", "full_precision", "recomputed", "planar_convolutions", "norms_every_step")
+GPU_CASES = (
+    "runs_ahead",
+    "written_attention",
+    "full_precision",
+    "recomputed",
+    "planar_convolutions",
+    "norms_every_step",
+)
 WARMUP, STEPS = 5, 40
 LEAST_SHARE = 0.05
 ALLOWED = 0.03

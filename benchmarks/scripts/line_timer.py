@@ -2,8 +2,8 @@
 
 Every statement is timed, without the time of the timed statements inside it. The backward pass is timed node by node:
 a hook before each node says from which statement its operation came, and the time until the next node is that one's.
-On CUDA the clocks are events in the device's queue: a statement's time is the device's, until it has done what came with
-the statement.
+On CUDA the clocks are events in the device's queue: a statement's time is the device's, until it has done what the
+statement queued.
 """
 
 from __future__ import annotations

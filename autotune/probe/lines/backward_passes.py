@@ -121,6 +121,10 @@ def _listed(given: Any) -> Sequence[Any]:
     return given if isinstance(given, (list, tuple)) else [given]
 
 
+Node = tuple[int, int]
+"""The thread whose operation made a node of the graph, and its sequence number: each thread counts its own. On CUDA a
+thread of the engine makes what a backward pass computes again, and the nodes of second derivatives."""
+
 Again = tuple["Stack | None", "Output | None"]
 """Whose repetition a node is: a stack's, and an output's."""
 
@@ -129,7 +133,7 @@ class RepeatedNodes:
     """Nodes that a pass ran and an earlier one had run, and the nodes that those made: of passes from the same stack,
     and of passes that derive the same output.
 
-    A node is known by its sequence number; each operation of the forward pass makes nodes of its own.
+    Each operation of the forward pass makes nodes of its own.
     """
 
     def __init__(self, passes: Sequence[Pass]) -> None:
@@ -139,21 +143,21 @@ class RepeatedNodes:
         self._by_output = _Repetitions()
         self._in_common: dict[Stack, int] = {}
 
-    def ran(self, number: int, moment: int, length: int, made_by: Again | None) -> Again | None:
-        """A node ran at `moment` for `length` ns; whose repetition that was, if it was one.
+    def ran(self, node: Node, moment: int, length: int, made_by: Again | None) -> Again | None:
+        """`node` ran at `moment` for `length` ns; whose repetition that was, if it was one.
 
         A node that a repetition made (`made_by`), for second derivatives, is as needless as that.
         """
-        if not 0 <= number < NO_ONE_MADE:
+        if not 0 <= node[1] < NO_ONE_MADE:
             return None
         one = self._pass_at(moment)
         of_stack, of_output = made_by if made_by is not None else (None, None)
         if one is not None:
-            before = self._by_stack.before(one.stack, number, one)
+            before = self._by_stack.before(one.stack, node, one)
             if before is not None:
                 of_stack = one.stack
                 self._note_common(one, before)
-            if one.output is not None and self._by_output.before(one.output, number, one) is not None:
+            if one.output is not None and self._by_output.before(one.output, node, one) is not None:
                 of_output = one.output
         self._by_stack.took(of_stack, length)
         self._by_output.took(of_output, length)
@@ -211,15 +215,15 @@ class _Repetitions:
 
     def __init__(self) -> None:
         self.again_ns: Counter[Any] = Counter()
-        self._runs: dict[Any, Counter[int]] = {}
-        self._ran_by: dict[tuple[Any, int], Pass] = {}
+        self._runs: dict[Any, Counter[Node]] = {}
+        self._ran_by: dict[tuple[Any, Node], Pass] = {}
 
-    def before(self, group: Any, number: int, one: Pass) -> Pass | None:
+    def before(self, group: Any, node: Node, one: Pass) -> Pass | None:
         """The pass of the group that ran the node before this run; None if this is the first."""
         runs = self._runs.setdefault(group, Counter())
-        runs[number] += 1
-        before = self._ran_by.get((group, number))
-        self._ran_by[group, number] = one
+        runs[node] += 1
+        before = self._ran_by.get((group, node))
+        self._ran_by[group, node] = one
         return before
 
     def took(self, group: Any, length: int) -> None:

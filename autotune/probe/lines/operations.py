@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     from ..session import ProbeSession
     from ..shapes import Place, Row
-    from .backward_passes import Again, Pass
+    from .backward_passes import Again, Node, Pass
 
 SHORT_S = 0.5
 """A step as short as this is recorded twice."""
@@ -147,7 +147,7 @@ def tabulate(
     backward_ns = 0
     enclosing: list[_Open] = []
     for event in sorted(_within(events, span), key=lambda one: (one.start_ns(), -one.duration_ns())):
-        start, length, name, number = event.start_ns(), event.duration_ns(), event.name(), event.sequence_nr()
+        start, length, name = event.start_ns(), event.duration_ns(), event.name()
         _close_ended(start, places, enclosing)
         parent = enclosing[-1] if enclosing else None
         is_call = name.startswith(LAUNCHES)
@@ -155,8 +155,9 @@ def tabulate(
         is_inside = parent is not None and parent.is_backward
         again = parent.again if parent is not None else None
         if is_node and not is_inside:
-            place, made_by = makers.of(number)
-            again = repeated.ran(number, start, length, made_by)
+            node = event.fwd_thread_id(), event.sequence_nr()
+            place, made_by = makers.of(node)
+            again = repeated.ran(node, start, length, made_by)
             backward_ns += length
             _row(places, place)["backward_ns"] += length
         elif parent is not None:
@@ -169,12 +170,12 @@ def tabulate(
             continue
         if parent is None and not is_node:
             if "::" not in name:  # a custom autograd Function: code of the user's, in which other lines run
-                makers.note(number, place)
+                makers.note(event, place)
                 continue
             _row(places, place)["ops"] += 1
             _row(places, place)["op_ns"] += length
         if not is_node and "::" in name:
-            makers.note(number, place, again)  # inside a node: it makes nodes of a second derivative
+            makers.note(event, place, again)  # inside a node: it makes nodes of a second derivative
         enclosing.append(_Open(name, start + length, place, length, is_node or is_inside, _is_double(event), again))
     _close_ended(sys.maxsize, places, enclosing)
     for row in places.values():
@@ -188,31 +189,33 @@ def tabulate(
 
 
 class _Makers:
-    """Which place made the nodes of the backward pass, and in whose repetition, by sequence number.
+    """Which place made the nodes of the backward pass, and in whose repetition.
 
-    An operation bears the number that the next node gets when it begins; the last one that bears a number made that
-    node. One that makes several nodes, as an assignment into a slice does, bears the number of the first.
+    An operation bears the number that the next node of its thread gets when it begins; the last one that bears a number
+    made that node. One that makes several nodes, as an assignment into a slice does, bears the number of the first.
     """
 
     def __init__(self) -> None:
-        self._made: dict[int, tuple[Place, Again | None]] = {}
-        self._numbers: list[int] = []
+        self._made: dict[Node, tuple[Place, Again | None]] = {}
+        self._nodes: list[Node] = []
 
-    def note(self, number: int, place: Place, again: Again | None = None) -> None:
-        if number < 0:
+    def note(self, operation: Any, place: Place, again: Again | None = None) -> None:
+        node = operation.start_thread_id(), operation.sequence_nr()
+        if node[1] < 0:
             return
-        if number not in self._made:
-            insort(self._numbers, number)
-        self._made[number] = place, again
+        if node not in self._made:
+            insort(self._nodes, node)
+        self._made[node] = place, again
 
-    def of(self, number: int) -> tuple[Place, Again | None]:
-        """That of the operation with the largest number up to this one. Nodes that no operation made, as those
-        that add gradients up, have numbers beyond all others."""
-        if number in self._made:
-            return self._made[number]
-        index = bisect_right(self._numbers, number) - 1
-        is_near = index >= 0 and number - self._numbers[index] <= MOST_NODES
-        return self._made[self._numbers[index]] if is_near else (NOWHERE, None)
+    def of(self, node: Node) -> tuple[Place, Again | None]:
+        """That of the operation of its thread with the largest number up to this one. Nodes that no operation made, as
+        those that add gradients up, have numbers beyond all others."""
+        if node in self._made:
+            return self._made[node]
+        index = bisect_right(self._nodes, node) - 1
+        thread, number = self._nodes[index] if index >= 0 else (-1, -1)
+        is_near = thread == node[0] and node[1] - number <= MOST_NODES
+        return self._made[thread, number] if is_near else (NOWHERE, None)
 
 
 class _Open:

@@ -15,7 +15,9 @@ NODE = operations.BACKWARD + "MmBackward0"
 class Event:
     """A _KinetoEvent, as far as it is asked."""
 
-    def __init__(self, name, start, length, device=CPU, identity=0, linked=0, annotation=False, sequence=-1):
+    def __init__(
+        self, name, start, length, device=CPU, identity=0, linked=0, annotation=False, sequence=-1, thread=1, of=0
+    ):
         self.name = lambda: name
         self.start_ns = lambda: start
         self.duration_ns = lambda: length
@@ -24,6 +26,8 @@ class Event:
         self.linked_correlation_id = lambda: linked
         self.is_user_annotation = lambda: annotation
         self.sequence_nr = lambda: sequence
+        self.start_thread_id = lambda: thread
+        self.fwd_thread_id = lambda: of
         self.dtypes = lambda: ["float"]
 
 
@@ -62,14 +66,18 @@ def test_what_was_launched_before_the_recorded_steps_is_not_theirs():
 
 def test_a_node_of_the_backward_pass_charges_the_line_that_made_it():
     backward = [
-        Event(NODE, 1600, 90, identity=8, sequence=7),
+        Event(NODE, 1600, 90, identity=8, sequence=7, thread=2, of=1),
+        # A thread of the engine counts what it computes again from nothing.
+        Event("aten::linear", 1605, 4, identity=10, sequence=7, thread=2),
         Event("aten::mm", 1610, 50, identity=9),
-        *launch(73, 1612, 9, 7000),
+        *launch(73, 1612, 9, 5000),
+        Event(NODE, 1800, 90, identity=11, sequence=7, thread=2, of=1),
+        *launch(74, 1810, 11, 2000),
     ]
     assert device_ns([*FORWARD, *backward]) == {0: {"closure": 4000, "nodes": 7000}}
     # What is computed again there keeps its phase.
     again = Phases([("backward", 1550, 1900, 0, 0), ("recompute", 1605, 1700, 0, 0)], 0)
-    assert device_ns([*FORWARD, *backward], again) == {0: {"closure": 4000, "recompute": 7000}}
+    assert device_ns([*FORWARD, *backward], again) == {0: {"closure": 4000, "recompute": 5000, "nodes": 2000}}
 
 
 def test_a_kernel_that_no_operator_launches_belongs_to_the_line_of_its_call():
