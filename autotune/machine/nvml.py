@@ -55,8 +55,8 @@ _REASONS = {
     0x80: "power brake",
 }
 _POWER_CAP = 0x4
-_CAPPED_BELOW = 0.85
-"""Large GPUs touch their power limit in normal work; it slows them down when it costs much of the clock."""
+_LOWERED = 0.95
+"""Of the card's own power limit: below it somebody has lowered the limit."""
 
 
 def clock_reasons(nvml: Nvml, handle: Any) -> int | None:
@@ -72,9 +72,15 @@ def slow_downs(mask: int) -> tuple[str, ...]:
     return tuple(name for bit, name in _REASONS.items() if mask & bit)
 
 
-def is_slowed(mask: int, clock_mhz: int | None, max_clock_mhz: int | None) -> bool:
-    """Whether a thermal or power reason holds the GPU back; a power cap alone must have cost much clock."""
+def is_slowed(nvml: Nvml, handle: Any, mask: int) -> bool:
+    """Whether a thermal or power reason holds the GPU back.
+
+    The power cap alone is the normal state of a large GPU that multiplies matrices: an H100 does that at 1,100 to 1,500
+    of its 1,980 MHz. It counts where somebody has lowered the limit.
+    """
     reasons = mask & sum(_REASONS)
     if reasons != _POWER_CAP:
         return bool(reasons)
-    return bool(clock_mhz and max_clock_mhz and clock_mhz < _CAPPED_BELOW * max_clock_mhz)
+    limit = ask(nvml, "nvmlDeviceGetEnforcedPowerLimit", handle)
+    own = ask(nvml, "nvmlDeviceGetPowerManagementDefaultLimit", handle)
+    return bool(limit and own and limit < _LOWERED * own)

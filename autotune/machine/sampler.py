@@ -166,13 +166,12 @@ def sample_once(library: nvml.Nvml, board: Any) -> GpuSample:
     """One sample of the GPU with NVML handle `board`."""
     utilisation = nvml.ask(library, "nvmlDeviceGetUtilizationRates", board)
     clock = nvml.ask(library, "nvmlDeviceGetClockInfo", board, nvml.CLOCK_SM)
-    highest = nvml.ask(library, "nvmlDeviceGetMaxClockInfo", board, nvml.CLOCK_SM)
     mask = nvml.clock_reasons(library, board)
     memory = nvml.ask(library, "nvmlDeviceGetMemoryInfo", board)
     return GpuSample(
         kernel_share=None if utilisation is None else utilisation.gpu / 100,
         clock_mhz=clock,
-        is_slowed=None if mask is None else nvml.is_slowed(mask, clock, highest),
+        is_slowed=None if mask is None else nvml.is_slowed(library, board, mask),
         memory_bytes=None if memory is None else int(memory.used),
         pcie_generation=nvml.ask(library, "nvmlDeviceGetCurrPcieLinkGeneration", board),
         pcie_width=nvml.ask(library, "nvmlDeviceGetCurrPcieLinkWidth", board),

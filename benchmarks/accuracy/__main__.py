@@ -69,7 +69,8 @@ def chosen(labels: Labels, given: argparse.Namespace) -> list[Case]:
     wanted = [case for case in labels.cases if given.corpus or not case.corpus]
     if given.only:
         return [case for case in wanted if case.id in given.only]
-    of_set = [case for case in wanted if given.set_name in (None, case.set_name)]
+    of_set = [case for case in wanted if case.set_name == (given.set_name or case.set_name)]
+    of_set = [case for case in of_set if given.set_name or case.set_name not in cases.ON_GPU]
     return [case for case in of_set if case.in_subset or not given.subset]
 
 

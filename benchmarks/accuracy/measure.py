@@ -169,6 +169,7 @@ def main() -> None:
     given, began = arguments(), time.monotonic()
     every = [case for case in cases.read().cases if case.has_sides and (not given.only or case.id in given.only)]
     every = [case for case in every if given.corpus or not case.corpus]
+    every = [case for case in every if given.only or case.set_name not in cases.ON_GPU]
     todo = wanted(every, given.rounds, given.out) if given.order == "ABBA" else iter(every)
     for case in todo:
         if time.monotonic() - began > given.for_s:

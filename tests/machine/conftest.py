@@ -45,6 +45,7 @@ class FakeBoard:
     mask: int | None = 0
     clock: int | None = 1980
     max_clock: int | None = 1980
+    power: tuple[int, int] | None = (700, 700)
     pcie: tuple[int, int, int, int] | None = (5, 5, 16, 16)
     utilisation: int | None = 50
     pids: tuple[int, ...] | None = ()
@@ -112,6 +113,12 @@ class FakeNvml:
     def nvmlDeviceGetMaxClockInfo(self, board: FakeBoard, kind: int) -> int:
         assert kind == 1, "NVML_CLOCK_SM"
         return self._told(board.max_clock)
+
+    def nvmlDeviceGetEnforcedPowerLimit(self, board: FakeBoard) -> int:
+        return 1000 * self._told(board.power)[0]
+
+    def nvmlDeviceGetPowerManagementDefaultLimit(self, board: FakeBoard) -> int:
+        return 1000 * self._told(board.power)[1]
 
     def nvmlDeviceGetUtilizationRates(self, board: FakeBoard) -> SimpleNamespace:
         return SimpleNamespace(gpu=self._told(board.utilisation), memory=3)

@@ -70,21 +70,23 @@ def test_slow_downs_are_the_bits_of_the_real_header(mask, names):
 
 
 @pytest.mark.parametrize(
-    ("mask", "clock", "highest", "slowed"),
+    ("mask", "power", "slowed"),
     [
-        (0, 300, 1980, False),
-        (0x1, 300, 1980, False),
-        (0x20, 1980, 1980, True),
-        (0x8, None, None, True),
-        (0x4, 1683, 1980, False),
-        (0x4, 1682, 1980, True),
-        (0x4, None, 1980, False),
-        (0x4 | 0x40, 1980, 1980, True),
-        (0x4 | 0x1, 1980, 1980, False),
+        (0, (700, 700), False),
+        (0x1, (700, 700), False),
+        (0x20, (700, 700), True),
+        (0x8, None, True),
+        (0x4, (700, 700), False),
+        (0x4, (665, 700), False),
+        (0x4, (664, 700), True),
+        (0x4, None, False),
+        (0x4 | 0x40, (700, 700), True),
+        (0x4 | 0x1, (700, 700), False),
     ],
 )
-def test_is_slowed(mask, clock, highest, slowed):
-    assert nvml.is_slowed(mask, clock, highest) is slowed
+def test_a_power_cap_alone_slows_a_gpu_down_where_its_limit_was_lowered(fake_nvml, board, mask, power, slowed):
+    library = fake_nvml(board(power=power))
+    assert nvml.is_slowed(library, library.boards[0], mask) is slowed
 
 
 def test_the_sm_clock_is_pynvmls():
@@ -109,6 +111,8 @@ def test_the_sm_clock_is_pynvmls():
         "nvmlDeviceGetClockInfo",
         "nvmlDeviceGetMaxClockInfo",
         "nvmlDeviceGetUtilizationRates",
+        "nvmlDeviceGetEnforcedPowerLimit",
+        "nvmlDeviceGetPowerManagementDefaultLimit",
         "nvmlDeviceGetComputeRunningProcesses",
         "nvmlDeviceGetMigMode",
         "nvmlDeviceGetMaxMigDeviceCount",

@@ -62,7 +62,7 @@ def test_without_a_gpu_every_gpu_field_is_unknown():
 
 
 def test_look(fake_nvml, board):
-    library = fake_nvml(board(utilisation=40, mask=0x4, clock=1000, used=77, pcie=(3, 5, 8, 16)))
+    library = fake_nvml(board(utilisation=40, mask=0x20, clock=1000, used=77, pcie=(3, 5, 8, 16)))
     assert sampler.sample_once(library, library.boards[0]) == GpuSample(0.4, 1000, True, 77, 3, 8)
     dumb = board(utilisation=None, mask=None, clock=None, max_clock=None, used=77, pcie=None)
     assert sampler.sample_once(library, dumb) == sample(memory_bytes=77)

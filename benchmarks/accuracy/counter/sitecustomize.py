@@ -23,8 +23,10 @@ class Counter:
     def count(self, *_):
         self.seen += 1
         if self.seen == self.warmup:
+            wait()
             self.start = time.perf_counter()
         if self.seen == self.warmup + self.steps:
+            wait()
             seconds = time.perf_counter() - self.start
             # Whole or not at all: of processes that a script spawns each counts, and the first one ends all.
             part = f"{self.result}.{os.getpid()}"
@@ -33,6 +35,13 @@ class Counter:
             os.replace(part, self.result)
             # Loader workers and launchers belong to the group that measure.py made for this start.
             os.killpg(os.getpgrp(), signal.SIGKILL)
+
+
+def wait():
+    """Until a CUDA device has done all that was queued."""
+    torch = sys.modules["torch"]
+    if torch.cuda.is_initialized():
+        torch.cuda.synchronize()
 
 
 class Finder(importlib.abc.MetaPathFinder):
