@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from autotune.derive.intervals import Stretch, common, merged, total, without
 from autotune.derive.kernel_kinds import kind_of
@@ -35,6 +35,10 @@ OWN_CAUSE = {"data_wait": ("iter", "fetch"), "save": ("checkpoint",), "evaluatio
 
 QUEUED_NS = 20_000
 """A gap as short as this between two kernels that were both queued is the device's own."""
+
+LONG_NS = 1_000_000
+"""A launch from Python takes 5 to 100 microseconds, and a few times that beside a profiler: a gap as long as this is
+time in which the host does something else."""
 
 MOST_PARTS = 12
 """Of one kind; the rest of it becomes one part without a name."""
@@ -118,9 +122,11 @@ def idle_parts(view: RecordingView, table: Json) -> Iterator[IdlePart]:
     found, left = _unexplained(view, table)
     after, left = _after_syncs(table, left)
     found += _named("sync", after, span_ns)
+    own = _host_work(table, left)
+    found += _named("host", _within(table, "operator", own) + _python(table, _outside_operators(table, own)), span_ns)
+    left = without(left, own)
     found += _named("operator", _within(table, "operator", left), span_ns)
-    left = without(left, merged((start, start + ns) for row, start, ns in _host(table, "operator")))
-    found += _python(table, left, span_ns)
+    found += _named("python", _python(table, _outside_operators(table, left)), span_ns)
     yield from sorted(found, key=lambda part: -part.share)
 
 
@@ -217,8 +223,24 @@ def _within(table: Json, kind: str, gaps: Sequence[Stretch]) -> Named:
     return found
 
 
-def _python(table: Json, gaps: Sequence[Stretch], span_ns: int) -> Iterator[IdlePart]:
-    """What no operator covers: Python, by the innermost function of the user's where stacks tell it."""
+def _host_work(table: Json, gaps: Sequence[Stretch]) -> list[Stretch]:
+    """Of the long gaps, what one operator or Python between two of them takes for long. A gap in which the host starts
+    one operator after the other is none of its making: on a GPU that programs share, they compute in turns."""
+    long = _long(gaps)
+    operators = merged((start, start + ns) for _, start, ns in _host(table, "operator") if ns >= LONG_NS)
+    return merged([*_long(common(long, operators)), *_long(_outside_operators(table, long))])
+
+
+def _long(stretches: Iterable[Stretch]) -> list[Stretch]:
+    return [(start, end) for start, end in stretches if end - start >= LONG_NS]
+
+
+def _outside_operators(table: Json, gaps: Sequence[Stretch]) -> list[Stretch]:
+    return without(gaps, merged((start, start + ns) for row, start, ns in _host(table, "operator")))
+
+
+def _python(table: Json, gaps: Sequence[Stretch]) -> Named:
+    """The gaps, in which no operator runs, by the innermost function of the user's where stacks tell it."""
     found, place = Named(), 0
     for start, end, name in innermost_lines(table):
         while place < len(gaps) and gaps[place][1] <= start:
@@ -228,7 +250,7 @@ def _python(table: Json, gaps: Sequence[Stretch], span_ns: int) -> Iterator[Idle
             found["", name] += min(end, gaps[at][1]) - max(start, gaps[at][0])
             at += 1
     found["", ""] += total(gaps) - found.total()
-    yield from _named("python", found, span_ns)
+    return found
 
 
 def innermost_lines(table: Json) -> Iterator[tuple[int, int, str]]:

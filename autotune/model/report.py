@@ -267,10 +267,10 @@ class Collective(Struct, frozen=True):
     wait_ms: float | None
 
 
-IDLE = ("data_wait", "copy", "device", "sync", "operator", "python", "save", "evaluation")
+IDLE = ("data_wait", "copy", "device", "sync", "host", "operator", "python", "save", "evaluation")
 """Why the device is idle: what the host did meanwhile. "copy": the device copied, and no kernel ran; "device": it went
-from one queued kernel to the next; "sync": the host had waited for the device, and until its next launch; "operator":
-it was in an operator of torch; "python": in none."""
+from one queued kernel to the next; "sync": the host had waited for the device, and until its next launch; "host": it
+did something else for a millisecond and more; "operator": it was in an operator of torch; "python": in none."""
 
 
 LAUNCHING = ("operator", "python")

@@ -12,9 +12,20 @@ COMPUTE = ("forward", "recompute", "backward", "optimizer")
 BOUNDS = ("data_wait", "compute", "checkpoint", "evaluation", "h2d", "logging", "rank_wait", "communication", "other")
 
 
-DEVICE_BOUNDS = ("compute", "communication", "data_wait", "launch", "sync", "copy", "device", "save", "evaluation")
+DEVICE_BOUNDS = (
+    "compute",
+    "communication",
+    "data_wait",
+    "launch",
+    "host",
+    "sync",
+    "copy",
+    "device",
+    "save",
+    "evaluation",
+)
 """Of a trace, by the device: kernels that compute, exposed communication, and why it is idle. "launch": the host
-prepares the next launch."""
+prepares the next launch; "host": it does something else."""
 
 
 def device_bound(device: DeviceProfile) -> tuple[str, float]:

@@ -281,7 +281,11 @@ def test_a_busy_device_has_no_idle_time_to_blame():
 LAUNCHING = [on_host("aten::linear", 1045, 1075, place="model.py:3 (forward)")]
 
 
-def synthetic(rows, busy, pinned=False, host=LAUNCHING, library=False, **fields):
+SHORT = [(at, at + 0.9) for at in range(1040, 1079)]
+"""Gaps, 35 ms in all."""
+
+
+def synthetic(rows, busy, pinned=False, host=LAUNCHING, library=False, idle=((1040, 1079),), **fields):
     """A synthetic CUDA Recording of steps of 65 ms, nothing that was measured."""
     script = Script()
     for _ in range(6):
@@ -290,7 +294,7 @@ def synthetic(rows, busy, pinned=False, host=LAUNCHING, library=False, **fields)
     return recording(
         script,
         device=CUDA,
-        kernels=kernels(*rows, busy=busy, start=1000, end=1080, idle=[(1040, 1079)], host=host),
+        kernels=kernels(*rows, busy=busy, start=1000, end=1080, idle=idle, host=host),
         calls=(call(library),),
         loaders=(loader(arguments={"pin_memory": pinned}),),
         **fields,
@@ -317,12 +321,27 @@ def fired(one, *more):
         ("PR002", synthetic(FP32, busy=39)),
         ("DL004", synthetic((*FP32, PAGEABLE), busy=39)),
         ("SY001", synthetic(FP32, busy=39)),
-        ("CO001", synthetic(FP32, busy=39)),
+        ("CO001", synthetic(FP32, busy=39, idle=SHORT)),
         ("SY018", synthetic(FP32, busy=39, host=[on_host("cudaStreamSynchronize", 1030, 1041, "sync")], library=True)),
     ],
 )
 def test_a_rule_reads_what_the_kernels_say(rule, one):
     assert rule in fired(one)
+
+
+def test_a_long_gap_is_work_of_the_host_and_not_a_launch():
+    one = synthetic(FP32, busy=39)
+    assert "CO001" not in fired(one)
+    parts = derive([one]).devices[0].idle
+    assert {part.kind for part in parts} == {"host"}
+    assert [(part.name, part.place) for part in parts if part.name] == [("aten::linear", "model.py:3 (forward)")]
+
+
+def test_gaps_in_which_one_operator_follows_another_are_for_launches():
+    """Programs that share a GPU compute in turns: such a gap is longer than a launch, and the host is not its cause."""
+    short = [on_host("aten::linear", at, at + 0.9) for at in range(1000, 1081)]
+    parts = derive([synthetic(FP32, busy=39, host=short)]).devices[0].idle
+    assert {part.kind for part in parts} == {"operator", "python"}
 
 
 def test_the_same_rules_are_silent_where_the_kernels_say_otherwise():

@@ -636,7 +636,7 @@ def everything():
             busy=6,
             start=9000,
             end=9009,
-            idle=[(9005, 9007)],
+            idle=[(9005, 9007), (9008.1, 9008.9)],
             host=HOST,
         ),
         "calls": (call("gc", 3), call("empty_cache", 3), call("sync", 3)),

@@ -25,6 +25,7 @@ _IDLE = {
     "copy": "the device copies",
     "device": "between kernels that are queued",
     "sync": "after the host waited for the device",
+    "host": "the host works for 1 ms and more before a launch",
     "operator": "the host is in operators of torch",
     "python": "the host is in Python",
     "save": "the host saves",

@@ -31,6 +31,7 @@ _OF_DEVICE = {
     "communication": "Communication-bound: for {share} of each step the device does nothing but communicate.",
     "data_wait": "Input-bound: for {share} of each step the device is idle, because the host waits for data.",
     "launch": "Host-bound: for {share} of each step the device is idle until the host launches its next kernel.",
+    "host": "Host-bound: for {share} of each step the device is idle, because the host does work of its own.",
     "sync": "Host-bound: for {share} of each step the device is idle, because the host had waited for it.",
     "device": "For {share} of each step the device goes from one queued kernel to the next: they are very short.",
     "copy": "Copies take the largest part of each step: {share}.",
