@@ -281,6 +281,8 @@ def spends(line: HotLine) -> str:
         return line.callee or "Python"
     if line.operations:
         name, share = line.operations[0]
+        if (line.cpu_share or 0.0) >= 0.5:
+            return f"{_operation(name)}, of tensors on the CPU"
         return _operation(name) if share >= 0.5 else ""
     return line.callee
 

@@ -86,6 +86,7 @@ class Traced(Struct, frozen=True):
     op_us: float | None
     torch_share: float | None
     double_share: float | None
+    cpu_share: float | None
     operations: tuple[tuple[str, float], ...]
 
 
@@ -414,6 +415,7 @@ def _parts(view: RecordingView) -> tuple[SampledLines | RecordedOperations, ...]
 
 
 def _traced(recorded: RecordedOperations, statement: Statements) -> Mapping[Place, Traced]:
+    is_on_device = any(row.get("device_ns") for row in recorded["rows"])
     by_place: dict[Place, list[LineOperations]] = defaultdict(list)
     for row in recorded["rows"]:
         if row["file"]:
@@ -422,12 +424,16 @@ def _traced(recorded: RecordedOperations, statement: Statements) -> Mapping[Plac
     for run in recorded["runs"]:
         counts[statement.place((run["file"], run["line"], "", 0))][run["line"], run["function"]] = run["count"]
     return {
-        place: _of_statement(by_place.get(place, []), counts.get(place, {}), recorded["steps"])
+        place: _of_statement(
+            by_place.get(place, []), counts.get(place, {}), recorded["steps"], is_on_device=is_on_device
+        )
         for place in {*by_place, *counts}
     }
 
 
-def _of_statement(rows: Sequence[LineOperations], counts: Mapping[tuple[int, str], int], steps: int) -> Traced:
+def _of_statement(
+    rows: Sequence[LineOperations], counts: Mapping[tuple[int, str], int], steps: int, *, is_on_device: bool
+) -> Traced:
     """The first of several lines begins anew after each of the others: the least count is the statement's."""
     plain = [count for (_, function), count in counts.items() if not is_inner(function)]
     inner = [count for (_, function), count in counts.items() if is_inner(function)]
@@ -437,7 +443,7 @@ def _of_statement(rows: Sequence[LineOperations], counts: Mapping[tuple[int, str
     for row in rows:
         for name, _, own_ns in row["names"]:
             names[name] += own_ns
-    all_ns = op_ns + sum(row["backward_ns"] for row in rows)
+    all_ns = sum(row.get("took_ns", row["op_ns"] + row["backward_ns"]) for row in rows)
     return Traced(
         runs=min(plain) / steps if plain else None,
         inner_runs=max(inner) / steps if inner else None,
@@ -445,6 +451,7 @@ def _of_statement(rows: Sequence[LineOperations], counts: Mapping[tuple[int, str
         op_us=op_ns / ops / 1e3 if ops else None,
         torch_share=min(1.0, op_ns / host_ns) if host_ns else None,
         double_share=min(1.0, sum(row["double_ns"] for row in rows) / all_ns) if all_ns else None,
+        cpu_share=sum(row.get("cpu_ns", 0) for row in rows) / op_ns if op_ns and is_on_device else None,
         operations=tuple((name, ns / all_ns) for name, ns in _top_operations(names)) if all_ns else (),
     )
 

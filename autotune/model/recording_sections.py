@@ -417,8 +417,14 @@ class LineOperations(TypedDict):
     """On CUDA: kernels, copies and fills that it launched, by the kind of event that ran then; "nodes" are those of
     the backward pass."""
 
+    cpu_ns: NotRequired[int]
+    """Of `op_ns`, operations that launched nothing: those of tensors on the CPU."""
+
+    took_ns: NotRequired[int]
+    """All operations and nodes by themselves, each on the host or on the device, where it takes longer."""
+
     names: list[tuple[str, int, int]]
-    """(name, count, ns) of the operations and nodes that take most by themselves."""
+    """(name, count, ns) of those of them that take most."""
 
 
 class LineRuns(TypedDict):

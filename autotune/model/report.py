@@ -126,6 +126,9 @@ class HotLine(Struct, frozen=True, kw_only=True):
     double_share: float | None = None
     """Of the time of its operations, those that read float64."""
 
+    cpu_share: float | None = None
+    """Of the host's time in its operations, those of tensors on the CPU in a training on CUDA."""
+
     operations: tuple[tuple[str, float], ...] = ()
     """(name, share) of the operations that take most by themselves, of the time of all of them."""
 

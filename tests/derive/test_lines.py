@@ -21,7 +21,7 @@ def seen(phase, *frames, count=100, callee="", module=""):
     return {"phase": phase, "frames": frames, "callee": callee, "module": module, "count": count}
 
 
-def operation(line, ms, backward_ms=0, ops=1, host_ms=None, module="", names=(), double_ms=0, device_ms=None):
+def operation(line, ms, backward_ms=0, ops=1, host_ms=None, module="", names=(), double_ms=0, device_ms=None, cpu_ms=0):
     return {
         "file": FILE,
         "line": line,
@@ -32,6 +32,7 @@ def operation(line, ms, backward_ms=0, ops=1, host_ms=None, module="", names=(),
         "backward_ns": backward_ms * MS,
         "host_ns": (ms if host_ms is None else host_ms) * MS,
         "double_ns": double_ms * MS,
+        "cpu_ns": cpu_ms * MS,
         "device_ns": {kind: ms * MS for kind, ms in (device_ms or {}).items()},
         "names": [(name, 1, part * MS) for name, part in names],
     }
@@ -143,6 +144,19 @@ def test_time_in_kernels_is_time_in_torch():
     operations = [operation(20, 1, host_ms=2, ops=1, device_ms={"forward": 15})]
     line = on_device(lines([*FOUR[:1], seen("forward", 6, 20), FOUR[3]], operations))[20]
     assert line.torch_share == pytest.approx((15 + 5 * 0.5) / 20)
+
+
+def test_operations_of_tensors_on_the_cpu_are_told_where_training_is_on_cuda():
+    samples = [*FOUR[:1], seen("forward", 6, 20), FOUR[3]]
+    of_cpu = operation(
+        20, 10, ops=2, names=[("aten::index", 9), ("aten::copy_", 1)], device_ms={"forward": 1}, cpu_ms=9
+    )
+    line = on_device(lines(samples, [of_cpu]))[20]
+    assert line.cpu_share == pytest.approx(0.9)
+    assert line_facts.spends(line) == "torch.index, of tensors on the CPU"
+    without = operation(20, 10, ops=2, names=[("aten::index", 9), ("aten::copy_", 1)], cpu_ms=10)
+    line = by_line(table(lines(samples, [without])))[20]
+    assert (line.cpu_share, line_facts.spends(line)) == (None, "torch.index"), "a training on the CPU"
 
 
 def test_phases_by_the_hosts_clock_are_not_those_of_kernels():

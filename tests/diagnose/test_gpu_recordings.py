@@ -17,6 +17,9 @@ TIMES = json.loads((FOLDER / "times.json").read_text(encoding="utf-8"))
 
 PROBED, NATIVE = TIMES["probed"], TIMES["native"]
 
+CLOCKS = json.loads((FOLDER / "clocks.json").read_text(encoding="utf-8"))
+"""Shares of the step by line, by events of the device around each statement of a copy that ran beside it."""
+
 FIRST = {
     "decoded_images": ("DL001", 49),
     "finetune": ("PR002", 55),
@@ -87,3 +90,18 @@ def test_accumulation_is_a_decision_where_the_losses_of_micro_batches_are_added(
     effects = {each.first.rule.id: each.effect for each in found.recommendations}
     assert effects["GA004"] is Effect.ALTERING
     assert "GA007" in effects
+
+
+@pytest.mark.parametrize("name", CLOCKS)
+def test_lines_have_the_share_that_events_of_the_device_give_them(report, name):
+    step = report(name).step
+    shares = {line.line: line.share for line in step.lines.lines}
+    clocks = {int(line): share for line, share in CLOCKS[name].items()}
+    for line in {*shares, *clocks}:
+        # Shorter ones are told apart by nothing: 147 clocks in a loop take time of the host's too.
+        if max(shares.get(line, 0.0), clocks.get(line, 0.0)) >= 0.05:
+            assert shares.get(line, 0.0) == pytest.approx(clocks.get(line, 0.0), abs=0.03), line
+    assert step.lines.known_share > 0.99
+    hottest = step.lines.lines[0]
+    busy = hottest.device_ms / (hottest.share * step.mean_ms)
+    assert busy < 0.5 if name == "norms_every_step" else busy > 0.9

@@ -165,8 +165,10 @@ def tabulate(
             parent.own_ns -= 0 if is_call else length
         else:
             place = at.of(start)
-        _charge(_row(places, place), phases.at(start), device.of(event), by_node=is_node or is_inside)
+        launched = device.of(event)
+        _charge(_row(places, place), phases.at(start), launched, by_node=is_node or is_inside)
         if is_call:
+            _launches(parent, launched)
             continue
         if parent is None and not is_node:
             if "::" not in name:  # a custom autograd Function: code of the user's, in which other lines run
@@ -176,7 +178,19 @@ def tabulate(
             _row(places, place)["op_ns"] += length
         if not is_node and "::" in name:
             makers.note(event, place, again)  # inside a node: it makes nodes of a second derivative
-        enclosing.append(_Open(name, start + length, place, length, is_node or is_inside, _is_double(event), again))
+        is_host_op = parent is None and not is_node
+        enclosing.append(
+            _Open(
+                name,
+                (start, start + length),
+                place,
+                launched,
+                is_node or is_inside,
+                is_host_op,
+                _is_double(event),
+                again,
+            )
+        )
     _close_ended(sys.maxsize, places, enclosing)
     for row in places.values():
         row["names"] = _most(row["names"])
@@ -219,43 +233,66 @@ class _Makers:
 
 
 class _Open:
-    """An event that encloses the next ones; `own_ns` is what it leaves to itself, `again` whose repetition it is in."""
+    """An event that encloses the next ones.
+
+    `own_ns` is what it leaves to itself, `device_ns` what it launched by itself, `is_on_device` whether it or one
+    within it launched anything, `again` whose repetition it is in.
+    """
 
     def __init__(
         self,
         name: str,
-        end: int,
+        span: tuple[int, int],
         place: Place,
-        own_ns: int,
+        device_ns: int,
         is_backward: bool,
+        is_outermost: bool,
         is_double: bool,
         again: Again | None,
     ) -> None:
         self.name = name
-        self.end = end
+        self.end = span[1]
+        self.length = self.own_ns = span[1] - span[0]
         self.place = place
-        self.own_ns = own_ns
+        self.device_ns = device_ns
+        self.is_on_device = device_ns > 0
         self.is_backward = is_backward
+        self.is_outermost = is_outermost
         self.is_double = is_double
         self.again = again
+
+
+def _launches(parent: _Open | None, device_ns: int) -> None:
+    """A call within `parent` put work into the device's queue."""
+    if parent is not None and device_ns:
+        parent.device_ns += device_ns
+        parent.is_on_device = True
 
 
 def _close_ended(moment: int, places: dict[Place, Row], enclosing: list[_Open]) -> None:
     """Take off the events that have ended."""
     while enclosing and enclosing[-1].end <= moment:
-        _close(places, enclosing.pop())
+        event = enclosing.pop()
+        if enclosing:
+            enclosing[-1].is_on_device |= event.is_on_device
+        _close(places, event)
 
 
 def _close(places: dict[Place, Row], event: _Open) -> None:
-    row = _row(places, event.place)
+    """An operation takes the host's time or the device's, whichever is more: they work beside each other."""
+    row, took = _row(places, event.place), max(event.own_ns, event.device_ns)
     total = row["names"].setdefault(event.name.replace(BACKWARD, ""), [0, 0])
     total[0] += 1
-    total[1] += event.own_ns
-    row["double_ns"] += event.own_ns if event.is_double else 0
+    total[1] += took
+    row["took_ns"] += took
+    row["double_ns"] += took if event.is_double else 0
+    if event.is_outermost and not event.is_on_device:
+        row["cpu_ns"] += event.length
 
 
 def _within(events: Iterable[Any], span: tuple[int, int]) -> list[Any]:
-    """Operations and launches of the host, without the ranges that a script gives names to."""
+    """Operations and launches of the host, without the ranges that a script gives names to and what the profiler says
+    of itself ("Command Buffer Full")."""
     return [
         event
         for event in events
@@ -263,6 +300,7 @@ def _within(events: Iterable[Any], span: tuple[int, int]) -> list[Any]:
         and span[0] <= event.start_ns() < span[1]
         and not event.is_user_annotation()
         and not event.name().startswith("Optimizer.")
+        and (" " not in event.name() or "::" in event.name())
     ]
 
 
@@ -271,8 +309,8 @@ def _is_double(one: Any) -> bool:
 
 
 def _row(places: dict[Place, Row], place: Place) -> Row:
-    empty = {"ops": 0, "op_ns": 0, "backward_ns": 0, "host_ns": 0, "double_ns": 0, "device_ns": {}, "names": {}}
-    return places.setdefault(place, empty)
+    counts = ("ops", "op_ns", "backward_ns", "host_ns", "double_ns", "cpu_ns", "took_ns")
+    return places.setdefault(place, {**dict.fromkeys(counts, 0), "device_ns": {}, "names": {}})
 
 
 def _charge(row: Row, phase: str, device_ns: int, *, by_node: bool) -> None:

@@ -179,6 +179,7 @@ def _line(line: HotLine) -> doc.HotLine:
         "operation_us": line.op_us,
         "torch_share": line.torch_share,
         "float64_share": line.double_share,
+        "cpu_share": line.cpu_share,
         "most": [{"name": name, "share": share} for name, share in line.operations],
         "callee": line.callee or None,
         "modules": list(line.modules),

@@ -223,6 +223,9 @@ class HotLine(TypedDict):
     float64_share: float | None
     """Of the time of its operations, those that read float64."""
 
+    cpu_share: float | None
+    """Of the host's time in its operations, those of tensors on the CPU in a training on CUDA; null elsewhere."""
+
     most: list[Operation]
     """What takes most by itself."""
 
@@ -709,8 +712,9 @@ class Overhead(TypedDict):
 class DeviceIdle(TypedDict):
     """Idle time of the device, by what the host did meanwhile."""
 
-    kind: Literal["data_wait", "copy", "device", "sync", "operator", "python", "save", "evaluation"]
-    """sync: the host had waited for the device; operator: it was in an operator of torch; python: in none."""
+    kind: Literal["data_wait", "copy", "device", "sync", "host", "operator", "python", "save", "evaluation"]
+    """sync: the host had waited for the device; host: it did something else for a millisecond and more; operator: it
+    was in an operator of torch; python: in none."""
 
     share: float | None
     name: str | None

@@ -87,11 +87,26 @@ def test_a_kernel_that_no_operator_launches_belongs_to_the_line_of_its_call():
     assert device_ns(inside) == {1: {"closure": 600}}
 
 
-def test_calls_leave_the_hosts_times_alone():
-    table = operations.tabulate(FORWARD, (1000, 2000), Trace, [])
-    without = operations.tabulate(FORWARD[:1], (1000, 2000), Trace, [])
-    kept = [{key: row[key] for key in ("ops", "op_ns", "names")} for row in table["places"].values()]
-    assert kept == [{key: row[key] for key in ("ops", "op_ns", "names")} for row in without["places"].values()]
+def row_of(events, line=0):
+    table = operations.tabulate(events, (1000, 2000), Trace, [])
+    return next(row for place, row in table["places"].items() if place[0] == line)
+
+
+def test_an_operation_takes_the_time_of_its_kernel_where_that_is_longer():
+    row = row_of([*FORWARD, Event("aten::relu", 1200, 20, identity=5), *launch(75, 1205, 5, 3)])
+    assert row["names"] == [("aten::mm", 1, 4000), ("aten::relu", 1, 20)]
+    assert (row["ops"], row["op_ns"], row["took_ns"]) == (2, 70, 4020), "calls are no operations"
+
+
+def test_what_launches_nothing_works_on_the_cpu():
+    inside = [Event("aten::linear", 1300, 60, identity=6), Event("aten::addmm", 1310, 40, identity=7)]
+    row = row_of([*FORWARD, *inside, *launch(76, 1315, 7, 90), Event("aten::index", 1400, 80, identity=8)])
+    assert row["cpu_ns"] == 80
+
+
+def test_what_the_profiler_says_of_itself_is_no_operation():
+    row = row_of([*FORWARD, Event("aten::mm", 1200, 50, identity=5), Event("Command Buffer Full", 1210, 30)])
+    assert [name for name, _, _ in row["names"]] == ["aten::mm"]
 
 
 def test_without_the_call_a_kernel_is_found_by_its_operation():
