@@ -201,7 +201,8 @@ def _of_line(line: HotLine, exposed: float | None, trained: frozenset[str] | Non
         "phase": max(line.phase_ms, key=lambda phase: line.phase_ms[phase]) if line.phase_ms else "backward",
         "other_share": line.phase_ms.get("other", 0.0) * of_step,
         "host_share": _at_most(host, exposed),
-        "unusual_share": _at_most(unusual, exposed),
+        # Kernels that are known to be the line's take the device's time, whether it is idle at other times or not.
+        "unusual_share": unusual if line.device_ms is not None else _at_most(unusual, exposed),
         "product_share": outside_product_share(line, trained) * (own_ms * in_torch + line.backward_ms) * of_step
         if line.operations and trained is not None
         else None,
