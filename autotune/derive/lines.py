@@ -25,6 +25,12 @@ from autotune.model.report import Caller, HotLine, RepeatedCall
 ENOUGH = 30
 """Fine samples of a phase; with fewer, those of the window count too."""
 
+ENOUGH_OF_ROOT = 10
+"""Of each root model, to divide its own time among its samples."""
+
+LEAST_OF_ROOT = 0.02
+"""Of forward: a root model that takes less may have no sample at all."""
+
 MOST_OPERATIONS = 3
 TABLE_GRADIENT = "aten::embedding_dense_backward"
 """Kept beside those that take most: it tells what clearing and adding are done for."""
@@ -36,6 +42,7 @@ SEVERAL = 1.5
 MOST_OF = 0.5
 """Of a line's time: the part that lines lead to which run several times."""
 
+FORWARD = "forward"
 BACKWARD = "backward"
 NODES = "nodes"
 """The kind of the device's time for nodes of the backward pass, which the lines of their makers have."""
@@ -173,9 +180,41 @@ def _costs(view: RecordingView, window: MeasuredWindow, statement: Statements) -
         seen = fine.get(phase, [])
         if sum(each.count for each in seen) < ENOUGH:
             seen = [*seen, *coarse.get(phase, [])]
-        total = sum(each.count for each in seen)
-        for each in seen:
-            yield Cost(each, (phase_ms - busy_ms) * each.count / total, phase)
+        rest_ms = phase_ms - busy_ms
+        for part, share in _by_root(view, seen) if phase == FORWARD else [(seen, 1.0)]:
+            total = sum(each.count for each in part)
+            for each in part:
+                yield Cost(each, rest_ms * share * each.count / total, phase)
+
+
+def _by_root(view: RecordingView, seen: Sequence[Seen]) -> list[tuple[Sequence[Seen], float]]:
+    """The samples of forward by root model, each with its part of forward's time, which the calls of the root models
+    tell exactly; all together where a part of the time has few samples.
+    """
+    names = _root_names(view)
+    spent: Counter[str] = Counter()
+    for node, own_ns in view.in_window(FORWARD):
+        spent[names.get(node.event.ref, "")] += own_ns
+    by_root: dict[str, list[Seen]] = defaultdict(list)
+    for each in seen:
+        by_root[each.module.split(".")[0]].append(each)
+    total_ns = spent.total()
+    counts = {name: sum(each.count for each in part) for name, part in by_root.items()}
+    is_known = set(counts) == {name for name, ns in spent.items() if ns >= LEAST_OF_ROOT * total_ns}
+    if len(counts) < 2 or not is_known or min(counts.values()) < ENOUGH_OF_ROOT:
+        return [(seen, 1.0)]
+    known_ns = sum(spent[name] for name in counts)
+    return [(part, spent[name] / known_ns) for name, part in by_root.items()]
+
+
+def _root_names(view: RecordingView) -> Mapping[int, str]:
+    """By the model's number, what names of modules begin with where there are several models: "Bert", "Bert#2"."""
+    seen: Counter[str] = Counter()
+    found = {}
+    for model in view.recording.models:
+        seen[model["type"]] += 1
+        found[model["id"]] = model["type"] if seen[model["type"]] == 1 else f"{model['type']}#{seen[model['type']]}"
+    return found
 
 
 def knows_kernels(view: RecordingView) -> bool:

@@ -138,7 +138,9 @@ def read() -> Labels:
 
 def label_files() -> list[Path]:
     """One for each set: those that the tool was developed on first, then the blind ones in their order."""
-    return sorted(LABELLED.glob("*/labels.toml"), key=lambda path: (path.parent.name.startswith(("blind-", "gpu-")), path))
+    return sorted(
+        LABELLED.glob("*/labels.toml"), key=lambda path: (path.parent.name.startswith(("blind-", "gpu-")), path)
+    )
 
 
 def set_names() -> list[str]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from build import Script, recording, sample, steps
+from build import Script, model, recording, sample, steps
 from msgspec.structs import replace
 
 from autotune import catalogue
@@ -107,6 +107,36 @@ def test_backward_goes_to_the_lines_whose_operations_made_its_nodes():
     assert found[21].backward_ms == pytest.approx(30 * 1 / 20)
     assert found[7].share == pytest.approx((30 * 10 / 20 + 30 * 1 / 20) / 65)
     assert sum(line.share for line in found.values()) == pytest.approx(60 / 65)
+
+
+def two_models(samples, **second):
+    """Steps in which a model takes 16 ms of forward, and another one 4."""
+    script = Script()
+    for _ in range(4):
+        script.fetch(10)
+        script.forward(16, model=0)
+        script.forward(4, model=1)
+        script.run("backward", 30)
+        script.update()
+    models = (model(0, type="Encoder"), model(1, **{"type": "Head", **second}))
+    step = derive([recording(script=script, lines=lines(samples), models=models)]).step
+    return {number: line.phase_ms["forward"] for number, line in by_line(step.lines).items() if line.phase_ms}
+
+
+def test_the_time_of_forward_is_divided_by_the_calls_of_each_root_model():
+    samples = [seen("forward", 20, count=60, module="Encoder.layers.0"), seen("forward", 21, count=40, module="Head")]
+    assert two_models(samples) == pytest.approx({20: 16, 21: 4})
+    same = [
+        seen("forward", 20, count=60, module="Encoder.norm"),
+        seen("forward", 21, count=40, module="Encoder#2.norm"),
+    ]
+    assert two_models(same, type="Encoder") == pytest.approx({20: 16, 21: 4})
+
+
+@pytest.mark.parametrize(("name", "count"), [("Head", 9), ("Other", 40), ("", 40)])
+def test_where_a_root_model_has_few_samples_or_is_not_told_all_of_forward_is_divided(name, count):
+    samples = [seen("forward", 20, count=60, module="Encoder"), seen("forward", 21, count=count, module=name)]
+    assert two_models(samples)[20] == pytest.approx(20 * 60 / (60 + count))
 
 
 def on_device(found):
