@@ -136,7 +136,9 @@ def _costs(view: RecordingView, loader: LoaderSubject) -> dict[str, Value | None
         values["batch_bytes"] = round(sum(sizes) / len(sizes))
     if wall_ns:
         values["batch_ms"] = wall_ns / len(rows) / MS
-        values |= _cpu_shares(sum(row.cpu_ns for row in rows), wall_ns, sum(row.queued_ns or 0 for row in rows))
+        told = [row for row in rows if row.queued_ns is not None] or rows
+        spent = (sum(row.cpu_ns for row in told), sum(row.wall_ns for row in told))
+        values |= _cpu_shares(*spent, sum(row.queued_ns or 0 for row in told))
         values["collate_share"] = min(1.0, sum(row.collate_wall_ns for row in rows) / wall_ns)
     return values
 

@@ -40,13 +40,18 @@ def leaves(batch: Any, name: str = "") -> list[Leaf]:
     return []
 
 
+def is_looked_into(number: int) -> bool:
+    """Whether the batch of this number, counted from 1, is one of those that are described."""
+    return number <= ALL_UNTIL or not number % 8
+
+
 def note(session: ProbeSession, ref: int, batch: Any) -> None:
     """Keep a description of `batch` of loader `ref`; a probe that fails on an odd batch keeps none."""
     recorder = session.recorder
     if len(recorder.batches) >= MOST_BATCHES or session.window.is_over:
         return
     recorder.num_batches += 1
-    if recorder.num_batches > ALL_UNTIL and recorder.num_batches % 8:
+    if not is_looked_into(recorder.num_batches):
         return
     try:
         row = describe(leaves(batch), _pad_id(session, ref))

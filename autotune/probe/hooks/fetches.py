@@ -8,12 +8,14 @@ import struct
 from _thread import get_ident
 
 from .. import clock
+from .batches import is_looked_into
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from typing import Any
 
+    from ..recorder import Recorder
     from ..session import ProbeSession
     from ..shapes import Function
 
@@ -40,7 +42,8 @@ def _timed_fetch(session: ProbeSession, fetch: Function) -> Function:
             return fetch(self, possibly_batched_index)
         since, collate, spent = clock.now(), self.collate_fn, [0, 0]
         self.collate_fn = _timed_collate(collate, spent)
-        queued, cpu, start = clock.queued(), clock.thread_cpu(), clock.now()
+        queued = clock.queued() if _is_looked_into(recorder) else None
+        cpu, start = clock.thread_cpu(), clock.now()
         recorder.own_ns += start - since
         try:
             return fetch(self, possibly_batched_index)
@@ -55,6 +58,11 @@ def _timed_fetch(session: ProbeSession, fetch: Function) -> Function:
             recorder.own_since(end)
 
     return timed_fetch
+
+
+def _is_looked_into(recorder: Recorder) -> bool:
+    """As batches are: two reads of a file beside a large model take 40 us, which is a lot of a short step."""
+    return is_looked_into(recorder.num_batches + 1) or WORKER_OF in os.environ
 
 
 def of_workers(session: ProbeSession) -> Iterator[tuple[Any, ...]]:
