@@ -29,8 +29,9 @@ def facts(view: RecordingView, found: LineCosts) -> Iterator[Fact]:
     if compared is None:
         return
     yield from _discarded(compared["rows"], found)
-    yield from _repeated("repeated", {row["name"]: row["repeated"] for row in compared["rows"]}, found)
-    in_dropout = {row["name"]: row["repeated_in_dropout"] for row in compared["rows"] if "repeated_in_dropout" in row}
+    modules = [row for row in compared["rows"] if "place" not in row]
+    yield from _repeated("repeated", {row["name"]: row["repeated"] for row in modules}, found)
+    in_dropout = {row["name"]: row["repeated_in_dropout"] for row in modules if "repeated_in_dropout" in row}
     yield from _repeated("repeated_in_dropout", in_dropout, found)
     if "growing" in compared:
         yield from _growing(compared["growing"], found)
@@ -38,7 +39,7 @@ def facts(view: RecordingView, found: LineCosts) -> Iterator[Fact]:
 
 def _discarded(rows: Sequence[ModuleRows], found: LineCosts) -> Iterator[Fact]:
     """Of what the modules that compute row by row take, the part for rows that get no gradient."""
-    known = [(row, inside(row["name"], found)) for row in rows if row["unused"] is not None]
+    known = [(row, _costs(row, found)) for row in rows if row["unused"] is not None]
     shares = [(row["unused"] or 0.0, found.share(sum(cost.ms for cost in costs)), costs) for row, costs in known]
     total = sum(share for _, share, _ in shares)
     wasted = sum(unused * share for unused, share, _ in shares)
@@ -95,6 +96,14 @@ def _shares(at: Sequence[Place], found: LineCosts) -> list[float]:
         stack = (found.statement.place(one) for one in reversed(cost.seen.frames))
         spent[next((place for place in stack if place in at), NOWHERE)] += cost.ms
     return [found.share(spent[place]) for place in at]
+
+
+def _costs(row: ModuleRows, found: LineCosts) -> list[Cost]:
+    """Of a module, or of the line that makes a product with a weight."""
+    if "place" not in row:
+        return inside(row["name"], found)
+    place = found.statement.place((*row["place"], "", 0))
+    return [cost for cost in found.costs if cost.seen.frames and found.statement.place(cost.seen.frames[-1]) == place]
 
 
 def inside(name: str, found: LineCosts) -> list[Cost]:

@@ -553,6 +553,11 @@ class ModuleRows(TypedDict):
     """What became of the rows of a module's outputs, and of its inputs."""
 
     name: str
+    """"" of a product that a line of the user's makes with a weight."""
+
+    place: NotRequired[tuple[str, int]]
+    """File and line of that."""
+
     unused: float | None
     """Of a module that computes each row by itself, the share of the rows that got no gradient, 0 where it is not the
     same in each step; None of any other module."""

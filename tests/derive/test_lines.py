@@ -627,6 +627,19 @@ def test_rows_that_nobody_uses_cost_what_their_modules_do():
     assert [place.line for place in found["share"].places] == [40]
 
 
+def test_rows_of_a_product_that_no_module_makes_cost_what_its_line_does():
+    """Of 20 ms of forward 15 are the line's."""
+    samples = [seen("forward", 9, 20, module="net", count=300), seen("forward", 9, 21, module="net.0", count=100)]
+    found = lines(samples)
+    rows = [{"name": "", "place": (FILE, 20), "unused": 0.9, "repeated": None}]
+    found["rows"] = {"steps": 3, "rows": [*rows, {"name": "net.0", "unused": 0.0, "repeated": 0.0}]}
+    derived = derive([recording(script=steps(4), lines=found)])
+    said = stated(derived, "discarded.")
+    assert said["share"].value == pytest.approx(0.9 * 15 / 65)
+    assert said["model_share"].value == pytest.approx(0.9 * 15 / 20)
+    assert [place.line for place in said["share"].places] == [20]
+
+
 def test_rows_that_are_picked_by_their_values_are_not_known_before():
     picked = operation(42, 1, names=[("aten::index", 1)]) | {"function": "update"}
     found = lines(ACTOR, [picked])

@@ -15,7 +15,7 @@ import math
 import sys
 from functools import partial
 
-from .. import describe
+from .. import call_sites, describe
 from ..what_ifs import backward_graph
 from .modules import names_of
 from .prefixes import GrowingInputs
@@ -27,6 +27,9 @@ if TYPE_CHECKING:
 
     from ..session import ProbeSession
     from ..shapes import Function, Row
+
+    Key = int | tuple[str, int]
+    """The id of a module; file and line of a product with a weight outside of any such module."""
 
 STEPS = 3
 LEAST_ROWS = 8
@@ -86,17 +89,17 @@ class RowComparison:
 
     def __init__(self, session: ProbeSession) -> None:
         self._session = session
-        self._known: dict[int, Any] = {}
-        self._unused: list[dict[int, list[Count]]] = []
+        self._known: dict[Key, Any] = {}
+        self._unused: list[dict[Key, list[Count]]] = []
         self._repeated: list[dict[int, list[Count]]] = []
-        self._by_itself: set[int] = set()
+        self._by_itself: set[Key] = set()
         """Modules whose rows are samples, or positions that can be left out one by one."""
         self._in_dropout: list[dict[int, list[Count]]] = []
-        self._made: list[tuple[int, Any]] = []
+        self._made: list[tuple[Key, Any]] = []
         """The layers that were called since the last backward, and the nodes of their outputs."""
-        self._waiting: list[tuple[int, Any]] = []
+        self._waiting: list[tuple[Key, Any]] = []
         """Those of `_made` that the last backward did not reach: the next one may."""
-        self._picked: set[int] = set()
+        self._picked: set[Key] = set()
         """Layers among whose rows a few were picked by their values."""
         self._is_trying = False
         self._growing = GrowingInputs()
@@ -106,6 +109,7 @@ class RowComparison:
         """Of each step, the sum of what the first layer got: the data tells nothing where it is the same."""
         session.recorder.modules = self
         session.recorder.passes = _BackwardLook(self._note_picked)
+        self._products = Products(self._note_product)
 
     def calling(self, module: Any, call: Function, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """`call(module, *args, **kwargs)`, its rows noted."""
@@ -137,12 +141,8 @@ class RowComparison:
             if self._inputs[-1] is None and args and isinstance(args[0], torch.Tensor):
                 self._inputs[-1] = float(args[0].detach().sum())
             if output.requires_grad:
-                self._known[key] = module
                 self._by_itself |= {key} if output.dim() == 2 or type(module).__name__ == "Linear" else set()
-                # A recomputation would hold what activation checkpointing frees.
-                if len(self._made) < MOST_HELD and not self._session.recorder.in_backward:
-                    self._made.append((key, output.grad_fn))
-                output.register_hook(partial(self._note_gradient, len(self._unused) - 1, key, dimension))
+                self._follow(key, module, output, dimension)
         elif args and isinstance(args[0], torch.Tensor) and not is_leaf:
             again = repetitions(args[0].detach(), output.detach())
             calls = self._repeated[-1].setdefault(key, [])
@@ -151,6 +151,20 @@ class RowComparison:
                 calls.append((again, len(args[0])))
                 return again
         return None
+
+    def _note_product(self, place: tuple[str, int], output: Any) -> None:
+        """A line of the user's has multiplied with a weight: a head that is no module."""
+        if self._repeated and output.dim() >= 2:
+            self._by_itself.add(place)
+            self._follow(place, None, output, -1)
+
+    def _follow(self, key: Key, module: Any, output: Any, dimension: int) -> None:
+        """Which rows of an output get a gradient."""
+        self._known[key] = module
+        # A recomputation would hold what activation checkpointing frees.
+        if len(self._made) < MOST_HELD and not self._session.recorder.in_backward:
+            self._made.append((key, output.grad_fn))
+        output.register_hook(partial(self._note_gradient, len(self._unused) - 1, key, dimension))
 
     def _note_in_dropout(self, module: Any, call: Function, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         """Whether the rows of a module's one input come several times, and dropout alone makes its outputs differ.
@@ -185,7 +199,7 @@ class RowComparison:
         self._picked |= {key for key, node in (*waiting, *made) if node in picked}
         self._waiting = [(key, node) for key, node in made if node not in reached]
 
-    def _note_gradient(self, step: int, key: int, dimension: int, gradient: Any) -> None:
+    def _note_gradient(self, step: int, key: Key, dimension: int, gradient: Any) -> None:
         """Within the script's own backward: whatever fails here is none of its business."""
         try:
             calls = self._unused[step].setdefault(key, [])
@@ -210,6 +224,7 @@ class RowComparison:
         """The Recording's `lines.rows`; None when no two whole steps were seen."""
         self._session.recorder.modules = self._session.recorder.passes = None
         self._made, self._waiting = [], []
+        self._products.undo()
         # The last step has begun and not ended.
         unused, repeated, in_dropout = self._unused[:-1], self._repeated[:-1], self._in_dropout[:-1]
         if len(repeated) < 2:
@@ -220,12 +235,64 @@ class RowComparison:
         for key, module in self._known.items():
             mostly = MOSTLY if key in self._by_itself else 1.0
             share = _unused_share([step.get(key) for step in unused], mostly, is_same_data)
-            again = _least([step.get(key) for step in repeated])
             share = 0.0 if share and key in self._picked else share
+            if isinstance(key, tuple):
+                rows += [{"name": "", "place": key, "unused": share, "repeated": None}] if share is not None else []
+                continue
+            again = _least([step.get(key) for step in repeated])
             if share is not None or again is not None:
                 row = {"name": names.get(key, type(module).__name__), "unused": share, "repeated": again}
                 rows.append({**row, "repeated_in_dropout": _least([step.get(key) for step in in_dropout])})
         return {"steps": len(repeated), "rows": rows, "growing": self._growing.rows()}
+
+
+class Products:
+    """Tells `note` of products that lines of the user's make with a weight, from when it is made until `undo`.
+
+    Nothing is replaced under torch.compile, which would compile anew.
+    """
+
+    def __init__(self, note: Function) -> None:
+        torch = sys.modules["torch"]
+        self._note = note
+        self._done: list[tuple[Any, str, Any]] = []
+        owners = (
+            (torch.nn.functional, "linear"),
+            (torch, "matmul"),
+            (torch.Tensor, "matmul"),
+            (torch.Tensor, "__matmul__"),
+        )
+        for owner, name in () if describe.has_compiled_code() else owners:
+            self._done.append((owner, name, vars(owner).get(name)))
+            setattr(owner, name, self._noted(getattr(owner, name)))
+
+    def undo(self) -> None:
+        """The functions are torch's own again; one that the script has replaced meanwhile stays."""
+        for owner, name, native in self._done:
+            if getattr(getattr(owner, name), "_autotune_products", None) is self:
+                delattr(owner, name) if native is None else setattr(owner, name, native)
+        self._done = []
+
+    def _noted(self, function: Function) -> Function:
+        def product(*args: Any, **kwargs: Any) -> Any:
+            output = function(*args, **kwargs)
+            caller = sys._getframe(1)
+            if call_sites.is_user(caller.f_code.co_filename):
+                try:
+                    if output.requires_grad and any(map(is_weight, (*args[:2], *kwargs.values()))):
+                        self._note((caller.f_code.co_filename, call_sites.line_of(caller)), output)
+                except Exception:  # no tensor, or one that shows nothing: inside vmap
+                    pass
+            return output
+
+        product._autotune_products = self  # type: ignore[attr-defined]
+        return product
+
+
+def is_weight(tensor: Any) -> bool:
+    """Whether a matrix is trained, or a view of one that is (`embedding.weight.T`)."""
+    base = tensor if tensor._base is None else tensor._base
+    return bool(base.is_leaf and base.requires_grad and base.dim() == 2)
 
 
 class _BackwardLook:

@@ -43,6 +43,43 @@ def rows_of(attach, left, monkeypatch):
     return train
 
 
+class TiedHead(nn.Module):
+    """Scores by the weights of another layer, and no module does."""
+
+    def __init__(self, score):
+        super().__init__()
+        self.inner, self.score = nn.Linear(8, 8), score
+        self.table = nn.Parameter(torch.randn(20, 8))
+
+    def forward(self, x):
+        return self.score(torch.tanh(self.inner(x)), self.table)
+
+
+TIED = {
+    "linear": lambda h, table: nn.functional.linear(h, table),
+    "operator": lambda h, table: h @ table.T,
+    "matmul": lambda h, table: torch.matmul(h, table.t()),
+    "method": lambda h, table: h.matmul(table.t()),
+}
+
+
+@pytest.mark.parametrize("kind", TIED)
+def test_a_product_with_a_weight_is_looked_at_where_no_module_makes_it(rows_of, kind):
+    """Every fourth row is used: the head's inputs could be picked before."""
+    native = torch.nn.functional.linear, torch.matmul, torch.Tensor.matmul, torch.Tensor.__matmul__
+    rows_of(TiedHead(TIED[kind]), indexed)
+    (row,) = [row for row in rows_of.session.lines["rows"]["rows"] if not row["name"]]
+    assert row["unused"] == pytest.approx(0.75)
+    assert row["place"] == (__file__, TIED[kind].__code__.co_firstlineno)
+    assert native == (torch.nn.functional.linear, torch.matmul, torch.Tensor.matmul, torch.Tensor.__matmul__)
+    assert "matmul" not in vars(torch.Tensor), "it is inherited again"
+
+
+def test_a_product_of_two_activations_is_no_head(rows_of):
+    rows_of(TiedHead(lambda h, table: h @ (h.T @ h)), indexed)
+    assert all(row["name"] for row in rows_of.session.lines["rows"]["rows"])
+
+
 def net():
     return nn.Sequential(nn.Linear(8, 8), nn.Tanh(), nn.Linear(8, 4))
 
