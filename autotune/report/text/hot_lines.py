@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import PurePath
 
 from autotune.model.evidence import RUN
@@ -17,6 +17,9 @@ SHOWN_FROM = 0.05
 
 MOST_LINES = 4
 MOST_MODULES = 4
+IDLE_FROM = 0.5
+"""Of a line's time on CUDA: so much is said, of what the device waits in it."""
+
 SEVERAL = 1.5
 """Runs in a step from which on their number is said."""
 
@@ -61,10 +64,22 @@ def _row(line: HotLine, step: Step, report: Report, width: int) -> StyledLine:
     if cells(place) > _PLACE:
         place = shorten(name, _PLACE)
     head = f"  {percent(line.share):>5}  {pad(place, _PLACE)}  "
-    return StyledLine(head + shorten(", ".join(details(line, step, report)), width - cells(head)))
+    return StyledLine(head + _fitting(details(line, step, report), width - cells(head)))
+
+
+def _fitting(parts: Iterable[str], width: int) -> str:
+    """Those that there is room for, the first ones first."""
+    text, every = "", list(parts)
+    for part in every:
+        longer = f"{text}, {part}" if text else part
+        text = longer if cells(longer) <= width else text
+    return text or shorten(", ".join(every), width)
 
 
 def details(line: HotLine, step: Step, report: Report) -> Iterator[str]:
+    ms = line.share * step.mean_ms
+    if line.device_ms is not None and ms and 1 - line.device_ms / ms >= IDLE_FROM:
+        yield f"GPU idle {percent(1 - line.device_ms / ms)}"
     if line.callers:
         caller = line.callers[0]
         name = "" if caller.file == line.file else clean(PurePath(caller.file).name)

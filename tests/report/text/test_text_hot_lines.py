@@ -46,6 +46,18 @@ def test_where_its_function_is_called() -> None:
     assert "from train.py:9" in shown(line(58, 0.62, callers=callers[1:]))
 
 
+def test_a_line_in_which_the_gpu_waits() -> None:
+    made = step(forward=60.0, other=40.0)
+    assert "GPU idle 90 %" in shown(line(58, 0.5, device_ms=5.0), made=made)
+    assert "GPU" not in shown(line(58, 0.5, device_ms=26.0), line(60, 0.3), made=made)
+
+
+def test_what_has_no_room_is_left_out_and_not_cut_in_the_middle() -> None:
+    parts = ["GPU idle 90 %", "6,094x", "18,282 ops of 36 us", "mm"]
+    assert hot_lines._fitting(parts, 40) == "GPU idle 90 %, 6,094x, mm"
+    assert hot_lines._fitting(parts, 45) == "GPU idle 90 %, 6,094x, 18,282 ops of 36 us"
+
+
 def test_without_a_trace_the_backward_pass_is_not_charged() -> None:
     text = shown(line(58, 0.62), ops=None)
     assert text.splitlines()[1] == "Lines that cost most"
