@@ -1,7 +1,7 @@
 """Runs the tool on the labelled cases and scores it: macro-F1 over kinds, each rule, top-1 cause, false alarms.
 
 python -m benchmarks.accuracy [--corpus FOLDER] [--subset | --set NAME | --only ID ...] [--out FOLDER] [--json FILE]
-    [--least F1]
+    [--parallel N] [--least F1]
 
 Each case is diagnosed with zero edits in a fresh folder, a static one is checked. Only cases whose label holds count
 (measure.py); the others are named. Cases whose authors had no list of kinds are scored by place (places.py), apart.
@@ -16,6 +16,7 @@ import json
 import shlex
 import tempfile
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict
 from pathlib import Path
 
@@ -194,8 +195,19 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--json", type=Path, metavar="FILE", help="write everything to this file")
     parser.add_argument("--least", type=float, metavar="F1", help="exit with 1 where the macro-F1 is lower, or none")
     parser.add_argument("--limit", type=float, default=LIMIT_S, metavar="S", help=f"for one diagnosis ({LIMIT_S:.0f})")
+    parser.add_argument("--parallel", type=int, default=1, help="diagnoses at once, with --options='--no-lock' (1)")
     parser.add_argument("--options", default="", help="more options of autotune diagnose: --options='--no-lock'")
     return parser.parse_args()
+
+
+def run_all(every: Sequence[Case], given: argparse.Namespace) -> dict[str, measuring.Json]:
+    """What the tool says of each case, by id."""
+
+    def kept(case: Case) -> measuring.Json:
+        return measuring.kept(given.out, case.id, lambda: run(case, given), again=given.again)
+
+    with ThreadPoolExecutor(given.parallel) as pool:
+        return dict(zip((case.id for case in every), pool.map(kept, every), strict=True))
 
 
 def main() -> None:
@@ -203,10 +215,7 @@ def main() -> None:
     every = chosen(labels, given)
     scored = [case for case in every if holds(case, measured)]
     left_out = [case.id for case in every if case not in scored]
-    results = {
-        case.id: measuring.kept(given.out, case.id, lambda case=case: run(case, given), again=given.again)
-        for case in scored
-    }
+    results = run_all(scored, given)
     rows = [
         scores.judge(case, labels, results[case.id]["reported"], results[case.id]["first"])
         for case in scored
