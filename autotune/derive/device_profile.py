@@ -106,7 +106,7 @@ def _scale(view: RecordingView, window: MeasuredWindow, kinds: Mapping[str, floa
     """Idle time of the measured step outside the waits with a cause of their own, to that of the profiled one: at most
     1, as a profiler slows the host."""
     busy_share = shares(view).get("busy_share")
-    profiled = sum(kinds[kind] for kind in (*LAUNCHING, "sync", "copy"))
+    profiled = sum(kinds[kind] for kind in (*LAUNCHING, "host", "sync", "copy"))
     if not isinstance(busy_share, float) or profiled <= 0:
         return 0.0
     waited_ms = window.phase_ms("data_wait") or 0.0

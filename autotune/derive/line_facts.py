@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import itertools
-import re
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 
 from autotune.derive import loop_facts, parametrizations, repeated_backward, row_facts
 from autotune.derive.kernels import shares
 from autotune.derive.lines import (
+    PRODUCTS,
     TABLE_GRADIENT,
     Cost,
     LineCosts,
@@ -18,6 +18,7 @@ from autotune.derive.lines import (
     hot_lines,
     line_costs,
     module_names,
+    operation_words,
     place_name,
 )
 from autotune.derive.recording_view import RecordingView
@@ -51,11 +52,6 @@ UNUSUAL = frozenset(
     ("index", "renorm", "scatter", "gather", "linalg", "fft", "matrix", "nonzero", "unique", "sort", "segment")
 )
 """A name with one of these is none of them, whatever its other words are: index_add, matrix_exp."""
-
-PRODUCTS = frozenset(
-    ("mm", "addmm", "bmm", "baddbmm", "addmv", "matmul", "linear", "mv", "einsum", "conv", "convolution")
-)
-"""Words in the names of products and convolutions: at a line outside of every model they are not the model's."""
 
 OUTSIDE = ("forward", "other")
 """Phases whose lines are asked about: the rules about data loading and updates judge the others."""
@@ -270,22 +266,23 @@ def is_expected(operation: str, *, is_in_model: bool = True) -> bool:
     return bool(words & (MODEL | ELEMENTWISE if is_in_model else MODEL)) and not words & UNUSUAL
 
 
-def operation_words(operation: str) -> set[str]:
-    """{"convolution", "backward"} of "aten::convolution_backward"; a count of dimensions is left out ("conv2d")."""
-    apart = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", operation.split("::")[-1]).lower()
-    return {re.sub(r"\d+d?$", "", word) for word in re.split(r"[^a-z0-9]+", apart)}
-
-
 def spends(line: HotLine) -> str:
     """What a line spends most of its time in: a library's function, Python, or one operation of torch; "" else."""
     if line.torch_share is not None and line.torch_share < 0.5:
         return line.callee or "Python"
     if line.operations:
         name, share = line.operations[0]
-        if (line.cpu_share or 0.0) >= 0.5:
-            return f"{_operation(name)}, of tensors on the CPU"
+        if _is_on_cpu(line):
+            return "operations of torch on tensors of the CPU"
         return _operation(name) if share >= 0.5 else ""
     return line.callee
+
+
+def _is_on_cpu(line: HotLine) -> bool:
+    """Whether most of it is operations on the CPU in a training on CUDA, and the device waits meanwhile."""
+    ms = sum(line.phase_ms.values()) + line.backward_ms
+    is_idle = line.device_ms is not None and line.device_ms < 0.5 * ms
+    return is_idle and line.cpu_share is not None and line.cpu_share >= 0.5
 
 
 def _operation(name: str) -> str:

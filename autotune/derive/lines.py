@@ -18,7 +18,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from autotune.derive.recording_view import MS, MeasuredWindow, RecordingView
-from autotune.derive.timeline import PHASE_OF
+from autotune.derive.timeline import PHASE_OF, EventNode
 from autotune.model.recording_sections import LineOperations, ModuleName, RecordedOperations, SampledLines
 from autotune.model.report import Caller, HotLine, RepeatedCall
 
@@ -34,6 +34,11 @@ LEAST_OF_ROOT = 0.02
 MOST_OPERATIONS = 3
 TABLE_GRADIENT = "aten::embedding_dense_backward"
 """Kept beside those that take most: it tells what clearing and adding are done for."""
+
+PRODUCTS = frozenset(
+    ("mm", "addmm", "bmm", "baddbmm", "addmv", "matmul", "linear", "mv", "einsum", "conv", "convolution")
+)
+"""Words in the names of products and convolutions: at a line outside of every model they are not the model's."""
 
 MOST_CALLERS = 3
 SEVERAL = 1.5
@@ -73,6 +78,8 @@ class Seen(Struct, frozen=True):
     callee: str
     module: str
     count: int
+    root: int = -1
+    """The root model that ran, -1 where that is not known."""
 
 
 class Cost(Struct, frozen=True):
@@ -180,40 +187,41 @@ def _costs(view: RecordingView, window: MeasuredWindow, statement: Statements) -
         seen = fine.get(phase, [])
         if sum(each.count for each in seen) < ENOUGH:
             seen = [*seen, *coarse.get(phase, [])]
-        rest_ms = phase_ms - busy_ms
-        for part, share in _by_root(view, seen) if phase == FORWARD else [(seen, 1.0)]:
+        # Where kernels are known, they tell what each model takes.
+        for part, share in _by_root(view, seen) if phase == FORWARD and not kernels else [(seen, 1.0)]:
             total = sum(each.count for each in part)
             for each in part:
-                yield Cost(each, rest_ms * share * each.count / total, phase)
+                yield Cost(each, (phase_ms - busy_ms) * share * each.count / total, phase)
 
 
 def _by_root(view: RecordingView, seen: Sequence[Seen]) -> list[tuple[Sequence[Seen], float]]:
     """The samples of forward by root model, each with its part of forward's time, which the calls of the root models
-    tell exactly; all together where a part of the time has few samples.
+    tell exactly; all together where a part of the time has few samples, or the model of a sample is not known.
     """
-    names = _root_names(view)
-    spent: Counter[str] = Counter()
-    for node, own_ns in view.in_window(FORWARD):
-        spent[names.get(node.event.ref, "")] += own_ns
-    by_root: dict[str, list[Seen]] = defaultdict(list)
+    spent = _forward_ns(view)
+    total_ns = sum(spent.values())
+    by_root: dict[int, list[Seen]] = defaultdict(list)
     for each in seen:
-        by_root[each.module.split(".")[0]].append(each)
-    total_ns = spent.total()
-    counts = {name: sum(each.count for each in part) for name, part in by_root.items()}
-    is_known = set(counts) == {name for name, ns in spent.items() if ns >= LEAST_OF_ROOT * total_ns}
-    if len(counts) < 2 or not is_known or min(counts.values()) < ENOUGH_OF_ROOT:
+        by_root[each.root].append(each)
+    counts = {root: sum(each.count for each in part) for root, part in by_root.items()}
+    is_known = set(counts) == {root for root, ns in spent.items() if ns >= LEAST_OF_ROOT * total_ns}
+    if len(counts) < 2 or -1 in counts or not is_known or min(counts.values()) < ENOUGH_OF_ROOT:
         return [(seen, 1.0)]
-    known_ns = sum(spent[name] for name in counts)
-    return [(part, spent[name] / known_ns) for name, part in by_root.items()]
+    known_ns = sum(spent[root] for root in counts)
+    return [(part, spent[root] / known_ns) for root, part in by_root.items()]
 
 
-def _root_names(view: RecordingView) -> Mapping[int, str]:
-    """By the model's number, what names of modules begin with where there are several models: "Bert", "Bert#2"."""
-    seen: Counter[str] = Counter()
-    found = {}
-    for model in view.recording.models:
-        seen[model["type"]] += 1
-        found[model["id"]] = model["type"] if seen[model["type"]] == 1 else f"{model['type']}#{seen[model['type']]}"
+def _forward_ns(view: RecordingView) -> Mapping[int, int]:
+    """By root model, the time of forward in the window, without evaluations."""
+    found: defaultdict[int, int] = defaultdict(int)
+    if view.window is None:
+        return found
+    for node, own_ns in zip(view.nodes, view.window.parts.own_ns, strict=True):
+        if node.phase == FORWARD and not any(one.start_ns <= node.start_ns < one.end_ns for one in view.evaluations):
+            outer: EventNode | None = node
+            while outer is not None and outer.event.kind != FORWARD:
+                outer = outer.parent
+            found[outer.event.ref if outer is not None else -1] += own_ns
     return found
 
 
@@ -263,6 +271,7 @@ def _fine(view: RecordingView) -> Mapping[str, list[Seen]]:
             row["callee"],
             row["module"],
             row["count"],
+            row.get("root", -1),
         )
         for row in rows
         if row["phase"] != KEPT and not (is_kept and row["phase"] in FETCHING)
@@ -310,7 +319,7 @@ def _charged(costs: Sequence[Cost], view: RecordingView, statement: Statements) 
     recorded = recorded_operations(view)
     calls = Counter[Place]()
     for cost in costs:
-        if cost.phase == BACKWARD and cost.seen.frames:
+        if cost.phase == BACKWARD and cost.seen.frames and not cost.on_device:
             calls[statement.place(cost.seen.frames[-1])] += cost.seen.count
     called = {place for place, count in calls.items() if count >= 0.2 * sum(calls.values())}
     # A Python function of the user's that the engine runs is called from the same line as the engine.
@@ -490,9 +499,15 @@ def _of_statement(
         op_us=op_ns / ops / 1e3 if ops else None,
         torch_share=min(1.0, op_ns / host_ns) if host_ns else None,
         double_share=min(1.0, sum(row["double_ns"] for row in rows) / all_ns) if all_ns else None,
-        cpu_share=sum(row.get("cpu_ns", 0) for row in rows) / op_ns if op_ns and is_on_device else None,
+        cpu_share=_cpu_share(rows) if is_on_device else None,
         operations=tuple((name, ns / all_ns) for name, ns in _top_operations(names)) if all_ns else (),
     )
+
+
+def _cpu_share(rows: Sequence[LineOperations]) -> float | None:
+    """None where it was not noted."""
+    spent, op_ns = [row.get("cpu_ns") for row in rows], sum(row["op_ns"] for row in rows)
+    return sum(ns or 0 for ns in spent) / op_ns if op_ns and None not in spent else None
 
 
 def is_inner(function: str) -> bool:
@@ -525,3 +540,9 @@ def _top_operations(names: Counter[str]) -> Iterator[tuple[str, float]]:
     yield from most
     if names[TABLE_GRADIENT] and TABLE_GRADIENT not in dict(most):
         yield TABLE_GRADIENT, names[TABLE_GRADIENT]
+
+
+def operation_words(operation: str) -> set[str]:
+    """{"convolution", "backward"} of "aten::convolution_backward"; a count of dimensions is left out ("conv2d")."""
+    apart = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", operation.split("::")[-1]).lower()
+    return {re.sub(r"\d+d?$", "", word) for word in re.split(r"[^a-z0-9]+", apart)}

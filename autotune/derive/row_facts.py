@@ -4,9 +4,21 @@ generated without a cache: what they cost, and where to look."""
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 
-from autotune.derive.lines import NOWHERE, Cost, Frame, LineCosts, Place, collapsed, place_name
+from msgspec.structs import replace
+
+from autotune.derive.lines import (
+    NOWHERE,
+    PRODUCTS,
+    Cost,
+    Frame,
+    LineCosts,
+    Place,
+    collapsed,
+    operation_words,
+    place_name,
+)
 from autotune.derive.recording_view import RecordingView
 from autotune.model.evidence import RUN, Fact, Location
 from autotune.model.recording_sections import GrowingInput, ModuleRows
@@ -39,7 +51,8 @@ def facts(view: RecordingView, found: LineCosts) -> Iterator[Fact]:
 
 def _discarded(rows: Sequence[ModuleRows], found: LineCosts) -> Iterator[Fact]:
     """Of what the modules that compute row by row take, the part for rows that get no gradient."""
-    known = [(row, _costs(row, found)) for row in rows if row["unused"] is not None]
+    names = {row["name"] for row in rows if row["unused"] is not None}
+    known = [(row, _costs(row, names, found)) for row in rows if row["unused"] is not None]
     shares = [(row["unused"] or 0.0, found.share(sum(cost.ms for cost in costs)), costs) for row, costs in known]
     total = sum(share for _, share, _ in shares)
     wasted = sum(unused * share for unused, share, _ in shares)
@@ -98,12 +111,21 @@ def _shares(at: Sequence[Place], found: LineCosts) -> list[float]:
     return [found.share(spent[place]) for place in at]
 
 
-def _costs(row: ModuleRows, found: LineCosts) -> list[Cost]:
-    """Of a module, or of the line that makes a product with a weight."""
+def _costs(row: ModuleRows, names: Collection[str], found: LineCosts) -> list[Cost]:
+    """Of a module; or, of a line that makes a product with a weight, the part of its products, without the modules with
+    rows of their own that it calls (`names`)."""
     if "place" not in row:
         return inside(row["name"], found)
     place = found.statement.place((*row["place"], "", 0))
-    return [cost for cost in found.costs if cost.seen.frames and found.statement.place(cost.seen.frames[-1]) == place]
+    traced = found.traced.get(place)
+    part = sum(share for name, share in traced.operations if operation_words(name) & PRODUCTS) if traced else 1.0
+    return [
+        replace(cost, ms=cost.ms * part)
+        for cost in found.costs
+        if cost.seen.frames
+        and found.statement.place(cost.seen.frames[-1]) == place
+        and not (cost.seen.module and cost.seen.module in names)
+    ]
 
 
 def inside(name: str, found: LineCosts) -> list[Cost]:

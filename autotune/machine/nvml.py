@@ -72,8 +72,8 @@ def slow_downs(mask: int) -> tuple[str, ...]:
     return tuple(name for bit, name in _REASONS.items() if mask & bit)
 
 
-def is_slowed(nvml: Nvml, handle: Any, mask: int) -> bool:
-    """Whether a thermal or power reason holds the GPU back.
+def is_slowed(nvml: Nvml, handle: Any, mask: int) -> bool | None:
+    """Whether a thermal or power reason holds the GPU back; None where NVML does not tell its power limits.
 
     The power cap alone is the normal state of a large GPU that multiplies matrices: an H100 does that at 1,100 to 1,500
     of its 1,980 MHz. It counts where somebody has lowered the limit.
@@ -83,4 +83,4 @@ def is_slowed(nvml: Nvml, handle: Any, mask: int) -> bool:
         return bool(reasons)
     limit = ask(nvml, "nvmlDeviceGetEnforcedPowerLimit", handle)
     own = ask(nvml, "nvmlDeviceGetPowerManagementDefaultLimit", handle)
-    return bool(limit and own and limit < _LOWERED * own)
+    return limit < _LOWERED * own if limit and own else None

@@ -350,6 +350,9 @@ class LineSample(TypedDict):
     """The function of a library that the innermost one had called, "module.name"; "" for none."""
 
     module: str
+    root: NotRequired[int]
+    """The root model that ran then, -1 without one; absent from older Recordings."""
+
     """Name of the innermost module that ran; "" for none."""
 
     count: int
@@ -418,7 +421,7 @@ class LineOperations(TypedDict):
     the backward pass."""
 
     cpu_ns: NotRequired[int]
-    """Of `op_ns`, operations that launched nothing: those of tensors on the CPU."""
+    """Of `op_ns`, operations of 50 us and more that launched nothing: those of tensors on the CPU."""
 
     took_ns: NotRequired[int]
     """All operations and nodes by themselves, each on the host or on the device, where it takes longer."""

@@ -14,11 +14,12 @@ from autotune.derive.recording_view import MS
 FILE = "/home/me/train.py"
 
 
-def seen(phase, *frames, count=100, callee="", module=""):
+def seen(phase, *frames, count=100, callee="", module="", root=None):
     """Fine samples; a frame is a line, or (line, function, first line)."""
     rows = [(FILE, *(frame if isinstance(frame, tuple) else (frame, "main", 1))) for frame in frames]
     frames = [(file, line, function, first) for file, line, function, first in rows]
-    return {"phase": phase, "frames": frames, "callee": callee, "module": module, "count": count}
+    row = {"phase": phase, "frames": frames, "callee": callee, "module": module, "count": count}
+    return row if root is None else row | {"root": root}
 
 
 def operation(line, ms, backward_ms=0, ops=1, host_ms=None, module="", names=(), double_ms=0, device_ms=None, cpu_ms=0):
@@ -109,33 +110,38 @@ def test_backward_goes_to_the_lines_whose_operations_made_its_nodes():
     assert sum(line.share for line in found.values()) == pytest.approx(60 / 65)
 
 
-def two_models(samples, **second):
-    """Steps in which a model takes 16 ms of forward, and another one 4."""
+def two_models(samples, within=None, evaluates=False):
+    """Steps in which a model takes 16 ms of forward, and another one 4; lines' milliseconds of forward."""
     script = Script()
     for _ in range(4):
         script.fetch(10)
-        script.forward(16, model=0)
+        with script.inside("forward", 0, 3):
+            script.run(within or "gc", 6)
+            script.idle(10)
         script.forward(4, model=1)
         script.run("backward", 30)
         script.update()
-    models = (model(0, type="Encoder"), model(1, **{"type": "Head", **second}))
-    step = derive([recording(script=script, lines=lines(samples), models=models)]).step
+        if evaluates:
+            script.evaluate()
+    step = derive([recording(script=script, lines=lines(samples), models=(model(0), model(1)))]).step
     return {number: line.phase_ms["forward"] for number, line in by_line(step.lines).items() if line.phase_ms}
 
 
-def test_the_time_of_forward_is_divided_by_the_calls_of_each_root_model():
-    samples = [seen("forward", 20, count=60, module="Encoder.layers.0"), seen("forward", 21, count=40, module="Head")]
-    assert two_models(samples) == pytest.approx({20: 16, 21: 4})
-    same = [
-        seen("forward", 20, count=60, module="Encoder.norm"),
-        seen("forward", 21, count=40, module="Encoder#2.norm"),
+@pytest.mark.parametrize("evaluates", [False, True])
+@pytest.mark.parametrize("within", ["sync", "h2d"])
+def test_the_time_of_forward_is_divided_by_the_calls_of_each_root_model(within, evaluates):
+    """Also where both share the module that runs. A read within a call is part of it, a copy to the device is not."""
+    samples = [
+        seen("forward", 20, count=60, module="trunk", root=0),
+        seen("forward", 21, count=40, module="trunk", root=1),
     ]
-    assert two_models(same, type="Encoder") == pytest.approx({20: 16, 21: 4})
+    encoder_ms = 16 if within == "sync" else 10
+    assert two_models(samples, within, evaluates) == pytest.approx({20: encoder_ms, 21: 4})
 
 
-@pytest.mark.parametrize(("name", "count"), [("Head", 9), ("Other", 40), ("", 40)])
-def test_where_a_root_model_has_few_samples_or_is_not_told_all_of_forward_is_divided(name, count):
-    samples = [seen("forward", 20, count=60, module="Encoder"), seen("forward", 21, count=count, module=name)]
+@pytest.mark.parametrize(("root", "count"), [(1, 9), (7, 40), (-1, 40), (None, 40)])
+def test_where_a_root_model_has_few_samples_or_is_not_told_all_of_forward_is_divided(root, count):
+    samples = [seen("forward", 20, count=60, root=0), seen("forward", 21, count=count, root=root)]
     assert two_models(samples)[20] == pytest.approx(20 * 60 / (60 + count))
 
 
@@ -183,7 +189,11 @@ def test_operations_of_tensors_on_the_cpu_are_told_where_training_is_on_cuda():
     )
     line = on_device(lines(samples, [of_cpu]))[20]
     assert line.cpu_share == pytest.approx(0.9)
-    assert line_facts.spends(line) == "torch.index, of tensors on the CPU"
+    assert line_facts.spends(line) == "operations of torch on tensors of the CPU"
+    busy = of_cpu | {"device_ns": {"forward": 15 * MS}}
+    assert line_facts.spends(on_device(lines(samples, [busy]))[20]) == "torch.index", "the device works meanwhile"
+    older = {key: value for key, value in of_cpu.items() if key != "cpu_ns"}
+    assert on_device(lines(samples, [older]))[20].cpu_share is None
     without = operation(20, 10, ops=2, names=[("aten::index", 9), ("aten::copy_", 1)], cpu_ms=10)
     line = by_line(table(lines(samples, [without])))[20]
     assert (line.cpu_share, line_facts.spends(line)) == (None, "torch.index"), "a training on the CPU"
@@ -638,6 +648,18 @@ def test_rows_of_a_product_that_no_module_makes_cost_what_its_line_does():
     assert said["share"].value == pytest.approx(0.9 * 15 / 65)
     assert said["model_share"].value == pytest.approx(0.9 * 15 / 20)
     assert [place.line for place in said["share"].places] == [20]
+
+
+def test_of_the_line_of_a_product_its_products_alone_count():
+    """A norm with rows of its own is called on the line, which also computes a loss: half of its own time."""
+    samples = [seen("forward", 9, 20, module="net", count=200), seen("forward", 9, 20, module="net.norm", count=200)]
+    operations = [operation(20, 4, names=[("aten::mm", 2), ("aten::_log_softmax", 2)])]
+    found = lines(samples, operations)
+    rows = [{"name": "", "place": (FILE, 20), "unused": 1.0, "repeated": None}]
+    found["rows"] = {"steps": 3, "rows": [*rows, {"name": "net.norm", "unused": 0.0, "repeated": 0.0}]}
+    said = stated(derive([recording(script=steps(4), lines=found)]), "discarded.")
+    assert said["share"].value == pytest.approx(0.5 * 10 / 65)
+    assert said["model_share"].value == pytest.approx(5 / 15)
 
 
 def test_rows_that_are_picked_by_their_values_are_not_known_before():

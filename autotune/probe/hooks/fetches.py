@@ -15,7 +15,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from typing import Any
 
-    from ..recorder import Recorder
     from ..session import ProbeSession
     from ..shapes import Function
 
@@ -35,6 +34,8 @@ def install(session: ProbeSession) -> None:
 
 
 def _timed_fetch(session: ProbeSession, fetch: Function) -> Function:
+    numbers: dict[int, int] = {}
+
     @functools.wraps(fetch)
     def timed_fetch(self: Any, possibly_batched_index: Any) -> Any:
         recorder = session.recorder
@@ -42,7 +43,9 @@ def _timed_fetch(session: ProbeSession, fetch: Function) -> Function:
             return fetch(self, possibly_batched_index)
         since, collate, spent = clock.now(), self.collate_fn, [0, 0]
         self.collate_fn = _timed_collate(collate, spent)
-        queued = clock.queued() if _is_looked_into(recorder) else None
+        number = numbers[recorder.loader] = numbers.get(recorder.loader, 0) + 1
+        # In the training thread as batches are: two reads of a file beside a large model take 40 us of a short step.
+        queued = clock.queued() if is_looked_into(number) or WORKER_OF in os.environ else None
         cpu, start = clock.thread_cpu(), clock.now()
         recorder.own_ns += start - since
         try:
@@ -58,11 +61,6 @@ def _timed_fetch(session: ProbeSession, fetch: Function) -> Function:
             recorder.own_since(end)
 
     return timed_fetch
-
-
-def _is_looked_into(recorder: Recorder) -> bool:
-    """As batches are: two reads of a file beside a large model take 40 us, which is a lot of a short step."""
-    return is_looked_into(recorder.num_batches + 1) or WORKER_OF in os.environ
 
 
 def of_workers(session: ProbeSession) -> Iterator[tuple[Any, ...]]:

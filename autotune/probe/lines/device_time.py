@@ -18,6 +18,22 @@ if TYPE_CHECKING:
 LAUNCHES = ("cuda", "hip", "cuLaunch", "cuMem", "cuStream", "cuEvent", "cuCtx")
 """How the names of a runtime's or a driver's calls begin."""
 
+PHASES = (
+    "iter",
+    "fetch",
+    "h2d",
+    "forward",
+    "recompute",
+    "backward",
+    "optimizer",
+    "closure",
+    "collective",
+    "checkpoint",
+    "evaluation",
+    "logging",
+)
+"""The kinds of events that have a phase; any other kind (sync, gc ...) is part of what encloses it."""
+
 ELSEWHERE = "closure"
 """The phase of what runs between the others: the script's own code."""
 
@@ -62,7 +78,7 @@ class Phases:
         self._kinds: list[str] = []
         under_way: list[tuple[int, str]] = []
         for kind, start, end, *_ in sorted(events, key=lambda event: (event[1], -event[2])):
-            if start == end:
+            if start == end or kind not in PHASES:
                 continue
             self._close(under_way, start)
             shown = "evaluation" if "evaluation" in (kind, *(each for _, each in under_way)) else kind

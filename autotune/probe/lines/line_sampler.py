@@ -74,15 +74,17 @@ class LineSampler:
         self._counts, wall = self._whole
         ranked = sorted(self._counts.items(), key=lambda item: -item[1])
         modules = self._modules.rows(self._session)
+        roots = {id(row["object"]()): row["id"] for row in self._session.models}
         rows = [
             {
                 "phase": phase,
                 "frames": [(code.co_filename, line, code.co_name, code.co_firstlineno) for code, line in frames],
                 "callee": callee,
                 "module": modules[module]["name"] if module in modules else "",
+                "root": roots.get(root, -1),
                 "count": count,
             }
-            for (phase, frames, callee, module), count in ranked[:MOST_ROWS]
+            for (phase, frames, callee, module, root), count in ranked[:MOST_ROWS]
         ]
         return {
             "steps": self._steps,
@@ -99,7 +101,7 @@ class LineSampler:
         with all that they call; each with its share."""
         functions: dict[CodeType, int] = {}
         lines: dict[tuple[CodeType, int], int] = {}
-        for (_, frames, _, _), count in self._counts.items():
+        for (_, frames, _, _, _), count in self._counts.items():
             for code in {code for code, _ in frames}:
                 functions[code] = functions.get(code, 0) + count
             for place in set(frames):
@@ -113,7 +115,7 @@ class LineSampler:
     def frozen(self) -> list[Any]:
         """Frozen modules, without those inside another one, with at least FROZEN_SHARE of the samples."""
         counts: dict[int, int] = {}
-        for (_, _, _, module), count in self._counts.items():
+        for (_, _, _, module, _), count in self._counts.items():
             counts[module] = counts.get(module, 0) + count
         least = FROZEN_SHARE * sum(counts.values())
         return [
@@ -130,7 +132,8 @@ class LineSampler:
             if not stack:
                 continue
             kind = recorder.phase()
-            key = ("other" if kind == "closure" else kind, *_places(stack), self._modules.innermost())
+            where = (self._modules.innermost(), self._modules.outermost())
+            key = ("other" if kind == "closure" else kind, *_places(stack), *where)
             del stack  # it would keep the script's local tensors alive
             counts[key] = counts.get(key, 0) + 1
 

@@ -51,6 +51,10 @@ class ModuleStack:
         """The id of the module that runs now, NONE without one."""
         return (self.stack[-1:] or [NONE])[0]
 
+    def outermost(self) -> int:
+        """The id of the root model that runs now, NONE without one."""
+        return (self.stack[:1] or [NONE])[0]
+
     def rows(self, session: ProbeSession) -> dict[int, Row]:
         """The `ModuleName` of each module that ran, by id; one of no root model has its class alone."""
         names = names_of(session)

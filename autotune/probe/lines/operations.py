@@ -38,6 +38,9 @@ MOST_NODES = 16
 MOST_NAMES = 4
 BACKWARD = "autograd::engine::evaluate_function: "
 
+LEAST_CPU_NS = 50_000
+"""An operation on the CUDA device that launches nothing, as a view, takes a few microseconds."""
+
 RECOMPUTE = "recompute"
 BY_NODES = "nodes"
 """The phase of what nodes of the backward pass launch, which belongs to the line of the forward pass that made them."""
@@ -105,7 +108,7 @@ class LineOperations:
             return None
         modules = self._modules.rows(self._session)
         rows = [_named(place, row, trace, modules) for place, row in table["places"].items()]
-        ranked = sorted(rows, key=_weight)
+        ranked = sorted(rows, key=_rank)
         return {
             "steps": self._done,
             "wall_ns": span[1] - span[0],
@@ -286,7 +289,7 @@ def _close(places: dict[Place, Row], event: _Open) -> None:
     total[1] += took
     row["took_ns"] += took
     row["double_ns"] += took if event.is_double else 0
-    if event.is_outermost and not event.is_on_device:
+    if event.is_outermost and not event.is_on_device and event.length >= LEAST_CPU_NS:
         row["cpu_ns"] += event.length
 
 
@@ -320,7 +323,7 @@ def _charge(row: Row, phase: str, device_ns: int, *, by_node: bool) -> None:
         row["device_ns"][kind] = row["device_ns"].get(kind, 0) + device_ns
 
 
-def _weight(row: Row) -> float:
+def _rank(row: Row) -> float:
     """Those come first that cost most, on the host or on the device."""
     return -float(row["op_ns"] + row["backward_ns"] + row["host_ns"] + sum(row["device_ns"].values()))
 

@@ -12,6 +12,7 @@ called once more without it.
 from __future__ import annotations
 
 import math
+import os
 import sys
 from functools import partial
 
@@ -109,7 +110,7 @@ class RowComparison:
         """Of each step, the sum of what the first layer got: the data tells nothing where it is the same."""
         session.recorder.modules = self
         session.recorder.passes = _BackwardLook(self._note_picked)
-        self._products = Products(self._note_product)
+        self._products = products(self._note_product)
 
     def calling(self, module: Any, call: Function, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """`call(module, *args, **kwargs)`, its rows noted."""
@@ -138,8 +139,7 @@ class RowComparison:
         key, dimension = id(module), BY_ROW.get(type(module).__name__)
         is_leaf = next(module.children(), None) is None
         if dimension is not None and is_leaf:
-            if self._inputs[-1] is None and args and isinstance(args[0], torch.Tensor):
-                self._inputs[-1] = float(args[0].detach().sum())
+            self._note_data(args[0] if args else None)
             if output.requires_grad:
                 self._by_itself |= {key} if output.dim() == 2 or type(module).__name__ == "Linear" else set()
                 self._follow(key, module, output, dimension)
@@ -152,11 +152,17 @@ class RowComparison:
                 return again
         return None
 
-    def _note_product(self, place: tuple[str, int], output: Any) -> None:
+    def _note_product(self, place: tuple[str, int], inputs: Any, output: Any) -> None:
         """A line of the user's has multiplied with a weight: a head that is no module."""
-        if self._repeated and output.dim() >= 2:
+        if self._repeated and output.requires_grad and output.dim() >= 2:
+            self._note_data(inputs)
             self._by_itself.add(place)
             self._follow(place, None, output, -1)
+
+    def _note_data(self, inputs: Any) -> None:
+        """What the first layer of a step gets."""
+        if self._inputs[-1] is None and isinstance(inputs, sys.modules["torch"].Tensor):
+            self._inputs[-1] = float(inputs.detach().sum())
 
     def _follow(self, key: Key, module: Any, output: Any, dimension: int) -> None:
         """Which rows of an output get a gradient."""
@@ -224,7 +230,8 @@ class RowComparison:
         """The Recording's `lines.rows`; None when no two whole steps were seen."""
         self._session.recorder.modules = self._session.recorder.passes = None
         self._made, self._waiting = [], []
-        self._products.undo()
+        if self._products is not None:
+            self._products.undo()
         # The last step has begun and not ended.
         unused, repeated, in_dropout = self._unused[:-1], self._repeated[:-1], self._in_dropout[:-1]
         if len(repeated) < 2:
@@ -246,53 +253,55 @@ class RowComparison:
         return {"steps": len(repeated), "rows": rows, "growing": self._growing.rows()}
 
 
-class Products:
-    """Tells `note` of products that lines of the user's make with a weight, from when it is made until `undo`.
+PRODUCTS = ("linear", "matmul", "__matmul__", "mm")
+"""Functions of torch by name. Their second argument is the weight; each row of the first makes a row of the output."""
 
-    Nothing is replaced under torch.compile, which would compile anew.
+
+def products(note: Function) -> Any:
+    """A mode of torch's functions that tells `note(place, inputs, output)` of products that lines of the user's make
+    with a weight, from now until `undo`; None under torch.compile, which would compile anew in it.
+
+    A mode, because functions that were replaced would be seen: by torch.compile and torch.jit, by code that compares.
     """
+    from torch import overrides
 
-    def __init__(self, note: Function) -> None:
-        torch = sys.modules["torch"]
-        self._note = note
-        self._done: list[tuple[Any, str, Any]] = []
-        owners = (
-            (torch.nn.functional, "linear"),
-            (torch, "matmul"),
-            (torch.Tensor, "matmul"),
-            (torch.Tensor, "__matmul__"),
-        )
-        for owner, name in () if describe.has_compiled_code() else owners:
-            self._done.append((owner, name, vars(owner).get(name)))
-            setattr(owner, name, self._noted(getattr(owner, name)))
+    if describe.has_compiled_code():
+        return None
 
-    def undo(self) -> None:
-        """The functions are torch's own again; one that the script has replaced meanwhile stays."""
-        for owner, name, native in self._done:
-            if getattr(getattr(owner, name), "_autotune_products", None) is self:
-                delattr(owner, name) if native is None else setattr(owner, name, native)
-        self._done = []
+    class Products(overrides.TorchFunctionMode):
+        """On in this process until it is told to stop."""
 
-    def _noted(self, function: Function) -> Function:
-        def product(*args: Any, **kwargs: Any) -> Any:
-            output = function(*args, **kwargs)
-            caller = sys._getframe(1)
-            if call_sites.is_user(caller.f_code.co_filename):
+        pid: int | None = os.getpid()
+
+        def __torch_function__(
+            self, function: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
+        ) -> Any:
+            output = function(*args, **(kwargs or {}))
+            if getattr(function, "__name__", "") in PRODUCTS and self.pid == os.getpid():
                 try:
-                    if output.requires_grad and any(map(is_weight, (*args[:2], *kwargs.values()))):
-                        self._note((caller.f_code.co_filename, call_sites.line_of(caller)), output)
-                except Exception:  # no tensor, or one that shows nothing: inside vmap
+                    caller = sys._getframe(1)
+                    if len(args) > 1 and call_sites.is_user(caller.f_code.co_filename) and is_weight(args[1]):
+                        note((caller.f_code.co_filename, call_sites.line_of(caller)), args[0], output)
+                except Exception:  # one that shows nothing: inside vmap
                     pass
             return output
 
-        product._autotune_products = self  # type: ignore[attr-defined]
-        return product
+        def undo(self) -> None:
+            """A mode that the script has begun since, and not ended, is not to be ended in its place."""
+            self.pid = None
+            innermost: Any = overrides._get_current_function_mode
+            if innermost() is self:
+                self.__exit__(None, None, None)
+
+    mode: Any = Products()
+    mode.__enter__()
+    return mode
 
 
 def is_weight(tensor: Any) -> bool:
     """Whether a matrix is trained, or a view of one that is (`embedding.weight.T`)."""
     base = tensor if tensor._base is None else tensor._base
-    return bool(base.is_leaf and base.requires_grad and base.dim() == 2)
+    return isinstance(base, sys.modules["torch"].nn.Parameter) and base.requires_grad and base.dim() == 2
 
 
 class _BackwardLook:

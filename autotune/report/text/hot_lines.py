@@ -68,7 +68,7 @@ def _row(line: HotLine, step: Step, report: Report, width: int) -> StyledLine:
 
 
 def _fitting(parts: Iterable[str], width: int) -> str:
-    """Those that there is room for, the first ones first."""
+    """In their order, as many as there is room for."""
     text, every = "", list(parts)
     for part in every:
         longer = f"{text}, {part}" if text else part

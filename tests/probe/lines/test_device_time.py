@@ -5,8 +5,9 @@ from __future__ import annotations
 import pytest
 import torch
 
+from autotune.derive.timeline import PHASE_OF
 from autotune.probe.lines import operations
-from autotune.probe.lines.device_time import DeviceTime, Phases
+from autotune.probe.lines.device_time import PHASES, DeviceTime, Phases
 
 CUDA, CPU = torch._C._autograd.DeviceType.CUDA, torch._C._autograd.DeviceType.CPU
 NODE = operations.BACKWARD + "MmBackward0"
@@ -100,8 +101,10 @@ def test_an_operation_takes_the_time_of_its_kernel_where_that_is_longer():
 
 def test_what_launches_nothing_works_on_the_cpu():
     inside = [Event("aten::linear", 1300, 60, identity=6), Event("aten::addmm", 1310, 40, identity=7)]
-    row = row_of([*FORWARD, *inside, *launch(76, 1315, 7, 90), Event("aten::index", 1400, 80, identity=8)])
-    assert row["cpu_ns"] == 80
+    view = Event("aten::view", 1990, 3, identity=9)
+    own = Event("aten::index", 1500, operations.LEAST_CPU_NS, identity=8)
+    row = row_of([*FORWARD, *inside, *launch(76, 1315, 7, 90), own, view], line=1)
+    assert (row["ops"], row["cpu_ns"]) == (1, operations.LEAST_CPU_NS)
 
 
 def test_what_the_profiler_says_of_itself_is_no_operation():
@@ -117,13 +120,17 @@ def test_without_the_call_a_kernel_is_found_by_its_operation():
     assert DeviceTime([operation, annotation]).of(operation) == 0, "a range of the script's is no kernel"
 
 
+def test_the_phases_are_those_of_a_window():
+    assert set(PHASES) == set(PHASE_OF)
+
+
 @pytest.mark.parametrize(
     ("moment", "phase"),
     [(5, "closure"), (10, "forward"), (25, "recompute"), (30, "forward"), (40, "closure"), (60, "evaluation")],
 )
 def test_the_phase_is_the_innermost_and_all_of_an_evaluation_is_evaluation(moment, phase):
     events = [
-        ("recompute", 20, 30, 0, 0), ("forward", 10, 40, 0, 0), ("sync", 26, 26, 0, 0),
+        ("recompute", 20, 30, 0, 0), ("forward", 10, 40, 0, 0), ("sync", 24, 29, 0, 0),
         ("evaluation", 50, 80, 0, 0), ("forward", 55, 70, 0, 0),
     ]  # fmt: skip
     assert Phases(events, 1000).at(1000 + moment) == phase

@@ -66,18 +66,52 @@ TIED = {
 @pytest.mark.parametrize("kind", TIED)
 def test_a_product_with_a_weight_is_looked_at_where_no_module_makes_it(rows_of, kind):
     """Every fourth row is used: the head's inputs could be picked before."""
-    native = torch.nn.functional.linear, torch.matmul, torch.Tensor.matmul, torch.Tensor.__matmul__
     rows_of(TiedHead(TIED[kind]), indexed)
     (row,) = [row for row in rows_of.session.lines["rows"]["rows"] if not row["name"]]
     assert row["unused"] == pytest.approx(0.75)
     assert row["place"] == (__file__, TIED[kind].__code__.co_firstlineno)
-    assert native == (torch.nn.functional.linear, torch.matmul, torch.Tensor.matmul, torch.Tensor.__matmul__)
-    assert "matmul" not in vars(torch.Tensor), "it is inherited again"
+    assert torch.overrides._get_current_function_mode() is None, "the look is over"
 
 
-def test_a_product_of_two_activations_is_no_head(rows_of):
-    rows_of(TiedHead(lambda h, table: h @ (h.T @ h)), indexed)
+@pytest.mark.parametrize(
+    "score",
+    [
+        lambda h, table: h @ (h.T @ h),
+        lambda h, table: (table @ h.T).T,
+        lambda h, table: h @ (table.detach().T.requires_grad_()),
+    ],
+    ids=["two activations", "a weight from the left: its rows are features", "an input with a gradient"],
+)
+def test_what_is_no_head(rows_of, score):
+    rows_of(TiedHead(score), indexed)
     assert all(row["name"] for row in rows_of.session.lines["rows"]["rows"])
+
+
+class Bare(nn.Module):
+    """No layer of torch's: the data is told by what the product gets."""
+
+    def __init__(self):
+        super().__init__()
+        self.table = nn.Parameter(torch.randn(8, 20))
+
+    def forward(self, x):
+        return torch.tanh(x @ self.table)
+
+
+def test_a_model_without_layers_is_looked_at(rows_of):
+    rows_of(Bare(), indexed)
+    assert [row["unused"] for row in rows_of.session.lines["rows"]["rows"] if not row["name"]] == pytest.approx([0.75])
+
+
+def test_a_mode_that_the_script_has_begun_meanwhile_is_left_to_it():
+    noted = []
+    mode = rows.products(lambda *given: noted.append(given))
+    with torch.device("cpu"):
+        mode.undo()
+        assert torch.overrides._get_current_function_mode() is not mode
+        torch.ones(2, 2) @ nn.Parameter(torch.ones(2, 2))
+    assert not noted
+    torch.overrides._pop_mode()
 
 
 def net():
