@@ -17,18 +17,38 @@ from autotune import reading
 from autotune.catalogue.frameworks import frameworks
 from autotune.model.evidence import RUN, Fact, Location
 
+UNUSED = re.compile(
+    rb"#[^\n]*|(?s:(\"{3}|'{3}).*?\1)|^[ \t]*(?:from[ \t]+[\w.]+[ \t]+)?import\b(?:[^\n(\\]|\\\n)*(?:\([^)]*\))?",
+    re.MULTILINE,
+)
+"""What of a Python file says nothing of a run: comments, texts over several lines, and imports, whose names count where
+they are used."""
+
 LOWER_PRECISION = re.compile(
-    rb"autocast|GradScaler|b?float16|\.half\(|(?<![a-z])amp(?![a-z])|bf16|fp16|tf32|matmul_precision|mixed_precision",
+    rb"autocast|GradScaler|b?float16|\.half\(|(?<![a-z])amp(?![a-z])|bf16|fp16|tf32|matmul_precision|mixed_precision"
+    rb"|getattr\(torch,|\b(?:conf\w*|cfg|args|opts?|hparams)\.(?:\w+\.)*(?:\w+_)?(?:dtype|precision)\b"
+    rb"|[\"']--?(?:\w+[_-])?(?:dtype|precision)[\"']",
     re.IGNORECASE,
 )
-"""Words of autocast, of 16-bit types and of TF32."""
+"""Words of autocast, of 16-bit types and of TF32, and of types that an option or a config gives."""
 
 HEAVY = re.compile(
     rb"from_pretrained|\btimm\b|torchvision.*models|[uU][nN]et(?![a-z])|[rR]es[nN]et\d*|[eE]fficient[nN]et|\bmonai\b"
     rb"|segmentation_models"
 )
 """Words of models that consist of large products and convolutions. One that a script builds of torch's own layers may
-be of any size."""
+be of any size: its width tells."""
+
+_WIDTHS = rb"(?:d_model|n_embd|embed_dim|emb_dim|hidden_size|hidden_dim|model_dim|n_channels|C)"
+
+WIDE = re.compile(
+    rb"(?:\b" + _WIDTHS + rb"\b[\"']?\s*(?::\s*int\s*)?[=:]"
+    rb"|[\"']--?" + _WIDTHS + rb"[\"'][^\n#]*?\bdefault\s*=)\s*(?:512|640|768|896|1024|1152|1280|1536|2048|4096)\b"
+)
+"""A width that is written, in a call, a config or the default of an option, from which on a layer is a large product."""
+
+LAYERS = re.compile(rb"Attention|Transformer|\bConv[123]d\(")
+"""Words of layers of torch's own that have such a width."""
 
 ELSEWHERE = re.compile(rb"torch\.fft|rfftn?\(|[rR]asteriz|tinycudann|nerfacc|[cC]omplexF")
 """Words of models whose time goes into other kernels."""
@@ -53,12 +73,18 @@ SAVES = re.compile(rb"\btorch\.save\(")
 SAVE_LINE = re.compile(rb"^[^#\n]*?\b(?:torch\.save|joblib\.dump|pickle\.dump|save_pretrained)\(", re.MULTILINE)
 
 RESTORES = re.compile(
-    rb"opt\w*(?:\[[^\]\n]*\])?\.load_state_dict\(|\]\.load_state_dict\(|load_state\(|load_checkpoint\(|auto_resume"
-    rb"|\.restore\(|load_optim|dcp\.load|\.resume\b|--resume\b",
+    rb"(?:opt|sched|solver|adam|sgd|trainer)\w*(?:\[[^\]\n]*\])?\.load_state_dict\(|[\])]\.load_state_dict\("
+    rb"|(?<![\w.])(?:state|obj|module|attr|component|item|value|v)\w?\.load_state_dict\(|load_state_dict\([^\n]*opt"
+    rb"|load_state\(|auto_resume|load_optim|dcp\.load|resume_or_load|load_objects|fabric\.load",
     re.IGNORECASE,
 )
 """Words that restore an optimizer, or may."""
 
+GOES_ON = re.compile(rb"load_checkpoint\(|\.restore\(|\.resume\b|--resume\b", re.IGNORECASE)
+"""Words of going on with a run, which a library may do, or the run's own files: where these load a file and restore no
+optimizer, what goes on has the weights alone."""
+
+LOADS = re.compile(rb"\btorch\.load\(")
 
 SAMPLER = re.compile(rb"^([^#\n]*?)\bDistributedSampler\(((?:[^()]|\([^()]*\))*)\)", re.MULTILINE)
 
@@ -87,6 +113,9 @@ UNREAD = b"precision set_epoch"
 
 MAX_FILES, MAX_BYTES = 3_000, 500_000
 """Files of a project that are searched for what may set the precision of a Trainer, and the most that one may have."""
+
+ALL_READ = 40
+"""Files of a run below which none of its own was left out."""
 
 SMALL_DATA, LARGE_DATA = re.compile(rb"CIFAR|MNIST"), re.compile(rb"[iI]mage[nN]et|IMAGENET|COCO")
 """Data sets of small pictures, with which a model of any kind is soon trained, and others."""
@@ -117,10 +146,16 @@ def facts(files: Mapping[str, bytes], others: Iterable[bytes], step: Location) -
     samplers = [place for name, text in files.items() for place in _shuffling_samplers(name, text)]
     if samplers and not any(b"set_epoch" in one for one in itertools.chain(texts, others)):
         yield Fact("code.never_sets_epoch", RUN, True, tuple(samplers))
-    if any(_has(SAVES, one) for one in texts) and not any(_has(RESTORES, one) for one in texts):
+    if any(_has(SAVES, one) for one in texts) and not _may_go_on([_code(name, text) for name, text in files.items()]):
         yield Fact("code.never_restores_optimizer", RUN, True, _saves(files, step))
-    if not any(_has(LOWER_PRECISION, one) for one in texts):
+    if not any(_has(LOWER_PRECISION, _code(name, text)) for name, text in files.items()):
         yield Fact("code.names_no_lower_precision", RUN, True, (step,))
+
+
+@lru_cache(maxsize=4096)
+def _code(name: str, text: bytes) -> bytes:
+    """What of a file says something of a run; comments of a config count, as those of a notebook are in its JSON."""
+    return UNUSED.sub(b"", text) if name.endswith(".py") else text
 
 
 def text_facts(files: Mapping[str, bytes]) -> Iterator[Fact]:
@@ -153,6 +188,14 @@ def lightning_facts(files: Mapping[str, bytes], others: Iterable[bytes], step: L
         yield Fact("code.names_no_lower_precision", RUN, True, (step,))
 
 
+def _may_go_on(texts: Sequence[bytes]) -> bool:
+    """Whether an interrupted run may get the state of its optimizer back."""
+    if any(_has(RESTORES, one) for one in texts):
+        return True
+    is_visible = any(_has(LOADS, one) for one in texts) and len(texts) < ALL_READ
+    return not is_visible and any(_has(GOES_ON, one) for one in texts)
+
+
 def _saves(files: Mapping[str, bytes], step: Location) -> tuple[Location, ...]:
     """Where a model is saved: in the file of the loop, else in the first file that saves one."""
     places = {
@@ -165,7 +208,9 @@ def _saves(files: Mapping[str, bytes], step: Location) -> tuple[Location, ...]:
 def _heavy_model(texts: Sequence[bytes], step: Location) -> Fact:
     is_small = any(_has(SMALL_DATA, one) for one in texts) and not any(_has(LARGE_DATA, one) for one in texts)
     is_elsewhere = is_small or any(_has(ELSEWHERE, one) for one in texts)
-    return Fact("code.has_heavy_model", RUN, not is_elsewhere and any(_has(HEAVY, one) for one in texts), (step,))
+    is_heavy = any(_has(HEAVY, one) for one in texts)
+    is_wide = any(_has(WIDE, one) for one in texts) and any(_has(LAYERS, one) for one in texts)
+    return Fact("code.has_heavy_model", RUN, not is_elsewhere and (is_heavy or is_wide), (step,))
 
 
 def setting_files(root: Path) -> Iterator[bytes]:

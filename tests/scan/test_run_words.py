@@ -37,6 +37,16 @@ def stated(root: Path, imports: str, **modules: str) -> dict[str, object]:
         ("import apex\n" + RESNET, None),
         ("import lightning\n" + RESNET, None),
         (RESNET + "USE_AMP = False\n", None),
+        (RESNET + "model.to(getattr(torch, name))\n", None),
+        (RESNET + "model.to(config.actor.dtype)\n", None),
+        (RESNET + "parser.add_argument('--precision')\n", None),
+        (RESNET + "x = x.to(model.dtype)\n", True),
+        (RESNET + "# with autocast():\n", True),
+        (RESNET + 'def check(x):\n    """Also takes fp16.\n\n    And bf16.\n    """\n', True),
+        (RESNET + "from torch.cuda.amp import autocast, GradScaler\n", True),  # and nobody uses them
+        (RESNET + "from torch.cuda.amp import (  # mixed\n    autocast,\n)\n", True),
+        (RESNET + "from torch.cuda.amp import autocast\nwith autocast():\n    pass\n", None),
+        (RESNET + "from torch.cuda import amp\nscaler = amp.GradScaler()\n", None),
         (RESNET + "torch.backends.cuda.matmul.allow_tf32 = True\n", None),
     ],
 )
@@ -51,6 +61,13 @@ def test_a_lower_precision_in_any_file_is_enough_for_silence(
     [
         (RESNET, True),
         ("def make():\n    return torch.nn.Linear(2, 2)\n", False),
+        ("def make():\n    return Transformer(d_model=512)\n", True),
+        ("hidden_size: int = 768\nclass Attention:\n    pass\n", True),
+        ("parser.add_argument('--C', type=int, default=1024)\nlayer = nn.Conv1d(3, args.C, 3)\n", True),
+        ("def make():\n    return Transformer(d_model=64)\n", False),
+        ("def make():\n    return mlp(hidden_dim=1024)\n", False),  # of no layer that is named
+        ("def make():\n    return Transformer(max_len=512)\n", False),
+        ("data = MNIST('data')\ndef make():\n    return Transformer(d_model=512)\n", False),
         (RESNET + "data = CIFAR10('data')\n", False),
         (RESNET + "data = CIFAR10('data') or ImageNet('data')\n", True),
         (RESNET + "spectrum = torch.fft.rfft(x)\n", False),
@@ -72,6 +89,16 @@ def test_what_trains_in_no_loop_of_its_own(tmp_path: Path) -> None:
     assert "code.names_no_lower_precision" not in {one.name for one in bundle.facts}
 
 
+HELPER = """
+import torch
+class Saver:
+    def save(self):
+        torch.save({"net": net.state_dict(), "opt": self.optimizer.state_dict()}, "x.pt")
+    def load_checkpoint(self, path):
+        state = torch.load(path)
+"""
+
+
 @pytest.mark.parametrize(
     ("module", "expected"),
     [
@@ -79,6 +106,13 @@ def test_what_trains_in_no_loop_of_its_own(tmp_path: Path) -> None:
         ("def make():\n    torch.save(net, 'x.pt')\n    optimizer.load_state_dict(state)\n", None),
         ("def make():\n    torch.save(net, 'x.pt')\n    parts[name].load_state_dict(state)\n", None),
         ("def make():\n    torch.save(net, 'x.pt')\n    return args.resume\n", None),
+        ("def make():\n    torch.save(net, 'x.pt')\n    return load_checkpoint(args)\n", None),  # a library's, perhaps
+        (f"{HELPER}        net.load_state_dict(state['net'])\n", True),
+        (f"{HELPER}        net.load_state_dict(state)\n        # self.optimizer.load_state_dict(state)\n", True),
+        (f"{HELPER}        self.optimizer.load_state_dict(state['opt'])\n", None),
+        (f"{HELPER}        model.module.load_state_dict(state)\n", True),
+        (f"{HELPER}        getattr(self, key).load_state_dict(state[key])\n", None),
+        (f"{HELPER}        for key, module in self.parts:\n            module.load_state_dict(state[key])\n", None),
         ("def make():\n    pass\n", None),
     ],
 )
