@@ -115,14 +115,16 @@ def _are_made_frozen(views: Sequence[ScriptView], view: ScriptView) -> bool:
 
 def _runs_without_gradients(views: Sequence[ScriptView], name: str) -> bool:
     """Whether all calls of what has this name, and of its methods that compute, are in `no_grad`; False of none."""
-    found = [
-        _is_in_no_grad(view, call)
-        for view in views
-        for call in view.index.calls
-        if last_name(call.func) == name
-        or (isinstance(call.func, ast.Attribute) and last_name(call.func.value) == name and COMPUTES.match(call.func.attr))
-    ]
+    found = [_is_in_no_grad(view, call) for view in views for call in view.index.calls if _runs(call, name)]
     return bool(found) and all(found)
+
+
+def _runs(call: ast.Call, name: str) -> bool:
+    """Whether a call runs the model of this name: `encoder(x)`, `encoder.forward_features(x)`."""
+    func = call.func
+    if isinstance(func, ast.Attribute) and last_name(func.value) == name:
+        return COMPUTES.match(func.attr) is not None
+    return last_name(func) == name
 
 
 def _is_in_no_grad(view: ScriptView, call: ast.Call) -> bool:

@@ -22,7 +22,8 @@ TEXTS = (
 
 FILE = re.compile(rb"([\w.-]+)\.(?:py|ipynb)\b")
 MODULES = re.compile(
-    rb"^[ \t]*from[ \t]+([\w.]+)[ \t]+import[ \t]*\(?([\w, \t\n]+)|^[ \t]*import[ \t]+([\w., \t]+)|[ \t]-m[ \t]+([\w.]+)",
+    rb"^[ \t]*from[ \t]+([\w.]+)[ \t]+import[ \t]*\(?([\w, \t\n]+)"
+    rb"|^[ \t]*import[ \t]+([\w., \t]+)|[ \t]-m[ \t]+([\w.]+)",
     re.MULTILINE,
 )
 STARTS = re.compile(rb"\b(?:python3?|torchrun|launch|deepspeed|srun|uv run)\b[^\n]*\.py\b")

@@ -45,7 +45,7 @@ WIDE = re.compile(
     rb"(?:\b" + _WIDTHS + rb"\b[\"']?\s*(?::\s*int\s*)?[=:]"
     rb"|[\"']--?" + _WIDTHS + rb"[\"'][^\n#]*?\bdefault\s*=)\s*(?:512|640|768|896|1024|1152|1280|1536|2048|4096)\b"
 )
-"""A width that is written, in a call, a config or the default of an option, from which on a layer is a large product."""
+"""A width that is written, in a call, a config or the default of an option, with which a layer is a large product."""
 
 LAYERS = re.compile(rb"Attention|Transformer|\bConv[123]d\(")
 """Words of layers of torch's own that have such a width."""

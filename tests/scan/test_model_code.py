@@ -161,7 +161,8 @@ def test_attention_of_an_encoder_that_runs_without_gradients(
     tmp_path: Path, before: str, loads: str, is_written: bool
 ) -> None:
     (tmp_path / "train.py").write_text(ENCODED.format(before=before))
-    (tmp_path / "encoders.py").write_text(f"from net import Net, make_net\ndef load():\n    {loads}\n    return encoder\n")
+    load = f"def load():\n    {loads}\n    return encoder\n"
+    (tmp_path / "encoders.py").write_text(f"from net import Net, make_net\n{load}")
     (tmp_path / "other.py").write_text("from torch import nn\nclass Small(nn.Linear):\n    pass\n")
     attention = textwrap.indent(WRITTEN.format(between="", out="weights @ v"), "    ")
     (tmp_path / "net.py").write_text(NET.format(methods=attention) + "def make_net():\n    return Net()\n")
