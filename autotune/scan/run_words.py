@@ -37,18 +37,7 @@ HEAVY = re.compile(
     rb"|segmentation_models"
 )
 """Words of models that consist of large products and convolutions. One that a script builds of torch's own layers may
-be of any size: its width tells."""
-
-_WIDTHS = rb"(?:d_model|n_embd|embed_dim|emb_dim|hidden_size|hidden_dim|model_dim|n_channels|C)"
-
-WIDE = re.compile(
-    rb"(?:\b" + _WIDTHS + rb"\b[\"']?\s*(?::\s*int\s*)?[=:]"
-    rb"|[\"']--?" + _WIDTHS + rb"[\"'][^\n#]*?\bdefault\s*=)\s*(?:512|640|768|896|1024|1152|1280|1536|2048|4096)\b"
-)
-"""A width that is written, in a call, a config or the default of an option, with which a layer is a large product."""
-
-LAYERS = re.compile(rb"Attention|Transformer|\bConv[123]d\(")
-"""Words of layers of torch's own that have such a width."""
+be of any size."""
 
 ELSEWHERE = re.compile(rb"torch\.fft|rfftn?\(|[rR]asteriz|tinycudann|nerfacc|[cC]omplexF")
 """Words of models whose time goes into other kernels."""
@@ -80,11 +69,13 @@ RESTORES = re.compile(
 )
 """Words that restore an optimizer, or may."""
 
-GOES_ON = re.compile(rb"load_checkpoint\(|\.restore\(|\.resume\b|--resume\b", re.IGNORECASE)
-"""Words of going on with a run, which a library may do, or the run's own files: where these load a file and restore no
-optimizer, what goes on has the weights alone."""
+HELPER = re.compile(rb"(?<!def )\b(load_checkpoint|restore)\(")
+"""Functions that may restore an optimizer, where a run does not define them itself."""
+
+RESUMES = re.compile(rb"\.resume\b|--resume\b", re.IGNORECASE)
 
 LOADS = re.compile(rb"\btorch\.load\(")
+"""Where a run that resumes loads a file itself and restores no optimizer, it goes on with the weights alone."""
 
 SAMPLER = re.compile(rb"^([^#\n]*?)\bDistributedSampler\(((?:[^()]|\([^()]*\))*)\)", re.MULTILINE)
 
@@ -192,8 +183,11 @@ def _may_go_on(texts: Sequence[bytes]) -> bool:
     """Whether an interrupted run may get the state of its optimizer back."""
     if any(_has(RESTORES, one) for one in texts):
         return True
-    is_visible = any(_has(LOADS, one) for one in texts) and len(texts) < ALL_READ
-    return not is_visible and any(_has(GOES_ON, one) for one in texts)
+    helpers = {match[1] for one in texts for match in HELPER.finditer(one)}
+    if any(not any(re.search(rb"\bdef " + name + rb"\(", one) for one in texts) for name in helpers):
+        return True
+    resuming = [one for one in texts if _has(RESUMES, one)]
+    return bool(resuming) and not (len(texts) < ALL_READ and any(_has(LOADS, one) for one in resuming))
 
 
 def _saves(files: Mapping[str, bytes], step: Location) -> tuple[Location, ...]:
@@ -208,9 +202,7 @@ def _saves(files: Mapping[str, bytes], step: Location) -> tuple[Location, ...]:
 def _heavy_model(texts: Sequence[bytes], step: Location) -> Fact:
     is_small = any(_has(SMALL_DATA, one) for one in texts) and not any(_has(LARGE_DATA, one) for one in texts)
     is_elsewhere = is_small or any(_has(ELSEWHERE, one) for one in texts)
-    is_heavy = any(_has(HEAVY, one) for one in texts)
-    is_wide = any(_has(WIDE, one) for one in texts) and any(_has(LAYERS, one) for one in texts)
-    return Fact("code.has_heavy_model", RUN, not is_elsewhere and (is_heavy or is_wide), (step,))
+    return Fact("code.has_heavy_model", RUN, not is_elsewhere and any(_has(HEAVY, one) for one in texts), (step,))
 
 
 def setting_files(root: Path) -> Iterator[bytes]:

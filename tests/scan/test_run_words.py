@@ -61,13 +61,6 @@ def test_a_lower_precision_in_any_file_is_enough_for_silence(
     [
         (RESNET, True),
         ("def make():\n    return torch.nn.Linear(2, 2)\n", False),
-        ("def make():\n    return Transformer(d_model=512)\n", True),
-        ("hidden_size: int = 768\nclass Attention:\n    pass\n", True),
-        ("parser.add_argument('--C', type=int, default=1024)\nlayer = nn.Conv1d(3, args.C, 3)\n", True),
-        ("def make():\n    return Transformer(d_model=64)\n", False),
-        ("def make():\n    return mlp(hidden_dim=1024)\n", False),  # of no layer that is named
-        ("def make():\n    return Transformer(max_len=512)\n", False),
-        ("data = MNIST('data')\ndef make():\n    return Transformer(d_model=512)\n", False),
         (RESNET + "data = CIFAR10('data')\n", False),
         (RESNET + "data = CIFAR10('data') or ImageNet('data')\n", True),
         (RESNET + "spectrum = torch.fft.rfft(x)\n", False),
@@ -107,6 +100,7 @@ class Saver:
         ("def make():\n    torch.save(net, 'x.pt')\n    parts[name].load_state_dict(state)\n", None),
         ("def make():\n    torch.save(net, 'x.pt')\n    return args.resume\n", None),
         ("def make():\n    torch.save(net, 'x.pt')\n    return load_checkpoint(args)\n", None),  # a library's, perhaps
+        ("def make():\n    torch.save(net, 'x.pt')\n    if args.resume:\n        net = torch.load(args.resume)\n", True),
         (f"{HELPER}        net.load_state_dict(state['net'])\n", True),
         (f"{HELPER}        net.load_state_dict(state)\n        # self.optimizer.load_state_dict(state)\n", True),
         (f"{HELPER}        self.optimizer.load_state_dict(state['opt'])\n", None),

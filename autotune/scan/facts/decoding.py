@@ -65,7 +65,7 @@ def facts(script: ScriptAnalysis) -> Iterator[Fact]:
         dataset = dataset_argument(loader.node)
         made = [one.node for one in origins(script.view, dataset)] if dataset is not None else []
         found = [_decodes(script.view, one) for one in made]
-        if any(found) or (found and all(one is False for one in found)):
+        if (any(found) and False not in found) or (found and all(one is False for one in found)):
             yield Fact("loader.decodes_files", loader.subject, any(found), (loader.call.location,))
     for node in script.trainers[:1]:
         if _decodes_for_trainer(script.view, node):
