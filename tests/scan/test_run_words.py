@@ -100,7 +100,7 @@ class Saver:
         ("def make():\n    torch.save(net, 'x.pt')\n    parts[name].load_state_dict(state)\n", None),
         ("def make():\n    torch.save(net, 'x.pt')\n    return args.resume\n", None),
         ("def make():\n    torch.save(net, 'x.pt')\n    return load_checkpoint(args)\n", None),  # a library's, perhaps
-        ("def make():\n    torch.save(net, 'x.pt')\n    if args.resume:\n        net = torch.load(args.resume)\n", True),
+        ("torch.save(net, 'x.pt')\nif args.resume:\n    net = torch.load(args.resume)\n", True),
         (f"{HELPER}        net.load_state_dict(state['net'])\n", True),
         (f"{HELPER}        net.load_state_dict(state)\n        # self.optimizer.load_state_dict(state)\n", True),
         (f"{HELPER}        self.optimizer.load_state_dict(state['opt'])\n", None),
