@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from autotune.scan import scan
+from autotune.scan import program, scan
 
 LOOP = """
 import torch
@@ -226,3 +226,24 @@ def test_a_run_that_trains_a_text_model_alone(tmp_path: Path, module: str, expec
 )
 def test_another_engine_that_samples_is_named(tmp_path: Path, module: str, expected: bool | None) -> None:
     assert stated(tmp_path, "from net import make", net=module).get("code.samples_elsewhere") is expected
+
+
+CHAIN = {"net": "from inner import make\n", "inner": RESNET + "import last\n"}
+
+
+@pytest.mark.parametrize(
+    ("limit", "last", "expected"),
+    [
+        (None, "x = 1\n", True),
+        ("MAX_MODULES", "x = 1\n", True),
+        ("MAX_MODULES", "with autocast():\n    pass\n", None),  # a file that is not parsed may say it
+        ("MAX_FILES", "x = 1\n", None),  # and one that nobody has looked for
+    ],
+)
+def test_words_of_all_files_count(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, limit: str | None, last: str, expected: bool | None
+) -> None:
+    if limit is not None:
+        monkeypatch.setattr(program, limit, 1)
+    found = stated(tmp_path, "from net import make", last=last, **CHAIN)
+    assert found.get("code.names_no_lower_precision") is expected
