@@ -113,7 +113,8 @@ def _whole_facts(
         view, step = loops[0]
         others = _of_no_names(library, run_words.setting_files(library.root))
         forward = forward_call(view, step)
-        yield from run_words.facts(files, others, view.place(forward or step.backward or step.node))
+        near = [files[one.file] for one in views]
+        yield from run_words.facts(files, near, others, view.place(forward or step.backward or step.node))
     elif found:
         view, step = found[0]
         others = _of_no_names(library, run_words.setting_files(library.root))

@@ -18,11 +18,12 @@ from autotune.catalogue.frameworks import frameworks
 from autotune.model.evidence import RUN, Fact, Location
 
 UNUSED = re.compile(
-    rb"#[^\n]*|(?s:(\"{3}|'{3}).*?\1)|^[ \t]*(?:from[ \t]+[\w.]+[ \t]+)?import\b(?:[^\n(\\]|\\\n)*(?:\([^)]*\))?",
+    rb"#[^\n]*|(?s:(\"{3}|'{3}).*?\1)|^[ \t]*(?:from[ \t]+[\w.]+[ \t]+)?import\b(?:[^\n(\\]|\\\n)*(?:\([^)]*\))?"
+    rb"|\bautocast\([^()\n]*\benabled\s*=\s*False\b[^()\n]*\)",
     re.MULTILINE,
 )
-"""What of a Python file says nothing of a run: comments, texts over several lines, and imports, whose names count where
-they are used."""
+"""What of a Python file says nothing of a run: comments, texts over several lines, imports, whose names count where
+they are used, and what keeps a part in fp32."""
 
 LOWER_PRECISION = re.compile(
     rb"autocast|GradScaler|b?float16|\.half\(|(?<![a-z])amp(?![a-z])|bf16|fp16|tf32|matmul_precision|mixed_precision"
@@ -126,14 +127,15 @@ def _wrapping() -> re.Pattern[bytes]:
     return re.compile(rf"^[ \t]*(?:from|import)[ \t]+(?:{packages})\b".encode(), re.MULTILINE)
 
 
-def facts(files: Mapping[str, bytes], others: Iterable[bytes], step: Location) -> Iterator[Fact]:
+def facts(files: Mapping[str, bytes], near: Iterable[bytes], others: Iterable[bytes], step: Location) -> Iterator[Fact]:
     """Facts `code.names_no_lower_precision`, `code.has_heavy_model`, `code.never_restores_optimizer` and
     `code.never_sets_epoch` of a run that trains in a loop of its own; `step` is where its model is called, `files` are
-    what is written in all files of the run, `others` what is in those of the project."""
+    what is written in all files of the run, `near` in those that were read as code, which tell the model, and `others`
+    in those of the project."""
     texts = list(files.values())
     if any(_has(_wrapping(), one) for one in texts):
         return
-    yield _heavy_model(texts, step)
+    yield _heavy_model(list(near), step)
     samplers = [place for name, text in files.items() for place in _shuffling_samplers(name, text)]
     if samplers and not any(b"set_epoch" in one for one in itertools.chain(texts, others)):
         yield Fact("code.never_sets_epoch", RUN, True, tuple(samplers))
