@@ -19,7 +19,7 @@ from autotune.model.evidence import RUN, Fact, Location
 
 UNUSED = re.compile(
     rb"#[^\n]*|(?s:(\"{3}|'{3}).*?\1)|^[ \t]*(?:from[ \t]+[\w.]+[ \t]+)?import\b(?:[^\n(\\]|\\\n)*(?:\([^)]*\))?"
-    rb"|\bautocast\([^()\n]*\benabled\s*=\s*False\b[^()\n]*\)",
+    rb"|\b(?:\w+\.)*autocast\([^()\n]*\benabled\s*=\s*False\b[^()\n]*\)",
     re.MULTILINE,
 )
 """What of a Python file says nothing of a run: comments, texts over several lines, imports, whose names count where

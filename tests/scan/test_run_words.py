@@ -41,7 +41,7 @@ def stated(root: Path, imports: str, **modules: str) -> dict[str, object]:
         (RESNET + "model.to(config.actor.dtype)\n", None),
         (RESNET + "parser.add_argument('--precision')\n", None),
         (RESNET + "x = x.to(model.dtype)\n", True),
-        (RESNET + "with torch.autocast('cuda', enabled=False):\n    pass\n", True),
+        (RESNET + "with torch.amp.autocast('cuda', enabled=False):\n    pass\n", True),
         (RESNET + "with torch.autocast('cuda', enabled=args.fast):\n    pass\n", None),
         (RESNET + "# with autocast():\n", True),
         (RESNET + 'def check(x):\n    """Also takes fp16.\n\n    And bf16.\n    """\n', True),
