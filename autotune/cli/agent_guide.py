@@ -20,7 +20,7 @@ NAME, DESCRIPTION = (
     "change. Use it when training is slow, a GPU is idle, a run is expensive, or before and after a change.",
 )
 WORKFLOW = (
-    "`autotune check PATHS --format json`: what files alone show. Runs nothing.",
+    "`autotune check PATHS --format json`: what files alone show, and in `next` what to measure. Runs nothing.",
     "`autotune diagnose --format json --output report.json train.py ARGS`: starts the user's command for about 30 "
     "steps and stops it. Ask before you start it on a shared or rented GPU. What it writes is redirected to scratch.",
     "Read `verdict`, `recommendations` (in order of seconds saved), `expected` and `next`. `skipped` names what was "

@@ -144,6 +144,10 @@ def _a_run_helps(skipped: Skipped) -> bool:
     return any(fact is None or not fact.supplier.startswith(_OF_FILES) for fact in known)
 
 
+COMMAND = "COMMAND"
+"""Stands for a command that files do not show."""
+
+
 def diagnose_command(checked: Checked) -> str:
     """What to type for the rules that need a run: the first launch script, else the first script that starts training.
 
@@ -155,10 +159,10 @@ def diagnose_command(checked: Checked) -> str:
     scripts = (bundle for bundle in bundles if bundle.name.endswith(SCRIPTS) and _starts_training(bundle))
     if (launch := next(launches, None)) is not None:
         path = _path_from_cwd(checked, launch[0])
-        return f"in {path}: autotune diagnose -- COMMAND" if _is_job(*launch) else f"autotune diagnose -- bash {path}"
+        return f"in {path}: autotune diagnose -- {COMMAND}" if _is_job(*launch) else f"autotune diagnose -- bash {path}"
     script = next(scripts, None)
     if script is None:
-        return "autotune diagnose -- COMMAND"
+        return f"autotune diagnose -- {COMMAND}"
     if script.is_module:
         return _as_module(checked, script)
     return f"autotune diagnose {_path_from_cwd(checked, script.name)}"

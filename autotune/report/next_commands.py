@@ -9,12 +9,14 @@ from msgspec import Struct
 
 from autotune.invocation import typed
 from autotune.invocation.redacted import is_whole
+from autotune.model.checked import Checked
 from autotune.model.finding import Recommendation, needs_decision
 from autotune.model.fitted import Fitted
 from autotune.model.report import Report
 from autotune.model.rule import Effect
 from autotune.model.tuned import Tuned
 from autotune.model.verified import Verdict, Verified
+from autotune.report import findings
 from autotune.report.gains import MIN_STEPS
 
 
@@ -74,3 +76,15 @@ def of_fitted(fitted: Fitted) -> Iterator[NextCommand]:
     """The answer again, where a run keeps it."""
     if fitted.run:
         yield NextCommand(f"autotune report {shlex.quote(fitted.run)} --format html", "also markdown, json")
+
+
+def of_checked(checked: Checked) -> Iterator[NextCommand]:
+    """Read of the gravest finding's rule; measure what files cannot say, where the command for that is known whole."""
+    found = findings.locate_findings(checked)
+    if found:
+        rule = found[0].finding.rule.id
+        yield NextCommand(f"autotune explain {rule}", f"why {rule} fires, and when it does not")
+    undecided = findings.needs_a_run(checked)
+    command = findings.diagnose_command(checked)
+    if undecided and not command.endswith(findings.COMMAND):
+        yield NextCommand(command, f"decides {findings.count(len(undecided), 'rule')} that files alone do not")

@@ -294,6 +294,7 @@ def bundle(
         *told,
         *environment.facts(parts.launches, is_spread=jobs.is_spread(parts.launches, library)),
         *jobs.facts(parts.launches, library),
+        *(jobs.cards_beside(parts.files[0], library) if _may_lack_precision(parts.facts) else ()),
         *software,
     ]
     return Bundle(
@@ -321,6 +322,10 @@ def _least_memory(
     named = {one.name: one for one in settings if one.subject == RUN}
     told = {fact.name: fact.value for fact in configured}
     yield from least_memory.facts(parts.calls, named, parts.launches, told, python)
+
+
+def _may_lack_precision(facts: Iterable[Fact]) -> bool:
+    return any(fact.name == "code.names_no_lower_precision" for fact in facts)
 
 
 def _has_compute_loss(facts: Iterable[Fact]) -> bool:

@@ -3,18 +3,26 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
 from functools import partial
 from pathlib import Path
 
+from msgspec.structs import replace
+
 from autotune.catalogue.dialects import Version
+from autotune.model.evidence import RUN, Fact, Location
 from autotune.model.scanned import Bundle, Scanned
+from autotune.model.source import SCRIPTS
 from autotune.scan import kept_bundles, unrecognised
 from autotune.scan.bundle import BundleFiles, Progress, bundle, gather, no_progress
 from autotune.scan.declared import Declared
 from autotune.scan.declared import facts as software
 from autotune.scan.files import FileSearch
 from autotune.scan.library import Library
+from autotune.scan.named_scripts import NamedScripts
+
+ASKS_FOR_USE = "arguments.removed"
+"""The fact of which it matters whether anybody starts the script: all texts of a project are read for that."""
 
 OF_UNDECLARED = ("arguments.declared", "arguments.may_pass_num_items", "names.declared")
 """Facts that hold because nothing near a file declares a release."""
@@ -36,9 +44,21 @@ def read_bundles(
     if kept is not None:
         kept.save()
     made = (library.attempt(parts.files[0], partial(_bundle, parts, library, declared, versions)) for parts in gathered)
-    bundles = tuple(bundle for bundle in made if bundle is not None)
+    scripts = NamedScripts(real)
+    used = zip(gathered, made, strict=True)
+    bundles = tuple(_with_use(one, parts, scripts, found.named) for parts, one in used if one is not None)
     notes = (*found.notes, *library.notes, *declared.notes)
     return Scanned(bundles, (*notes, *unrecognised.notes(found, bundles, notes)), found.num_files)
+
+
+def _with_use(made: Bundle, parts: BundleFiles, scripts: NamedScripts, named: Set[str]) -> Bundle:
+    """A bundle with fact `code.is_named_nowhere`, where it is asked for and true of its script."""
+    has_command = bool(parts.launches) or not made.name.endswith(SCRIPTS) or made.name in named
+    if has_command or not any(fact.name == ASKS_FOR_USE for fact in made.facts):
+        return made
+    if not scripts.names_nowhere(made.name):
+        return made
+    return replace(made, facts=(*made.facts, Fact("code.is_named_nowhere", RUN, True, (Location(made.name, 1),))))
 
 
 def _bundle(parts: BundleFiles, library: Library, declared: Declared, versions: Mapping[str, Version] | None) -> Bundle:

@@ -101,12 +101,13 @@ _COMPOSED = re.compile(rb"^defaults:", re.MULTILINE)
 @cache
 def _imports() -> re.Pattern[bytes]:
     packages = _any_of((*_PACKAGES, *frameworks.script_packages()))
-    return re.compile(rb"^[ \t]*(?:from|import)[ \t]+[\w.]*?" + packages, re.MULTILINE)
+    return re.compile(rb"^[ \t]*(?:from[ \t]+|import[ \t]+(?:[\w.]+[ \t]*,[ \t]*)*)[\w.]*?" + packages, re.MULTILINE)
 
 
 @cache
 def _imports_anywhere() -> re.Pattern[bytes]:
-    return re.compile(rb"(?:from|import)[ \t]+[\w.]*?" + _any_of((*_PACKAGES, *frameworks.script_packages())))
+    packages = _any_of((*_PACKAGES, *frameworks.script_packages()))
+    return re.compile(rb"(?:from[ \t]+|import[ \t]+(?:[\w.]+[ \t]*,[ \t]*)*)[\w.]*?" + packages)
 
 
 @cache

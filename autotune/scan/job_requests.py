@@ -50,6 +50,13 @@ OLD_GPU = re.compile(
 )
 """Cards before Ampere, which have neither bf16 nor TF32."""
 
+NEW_GPU = re.compile(
+    r"(?<![a-z0-9])(?:nvidia|nvidia_|rtx)?[_-]?(?:gh200|l4|[abhl]\d{2,3}s?|a\d000|[345]0[6789]0|ampere|hopper|ada|blackwell)"
+    r"(?![a-z0-9])",
+    re.IGNORECASE,
+)
+"""Cards from Ampere on."""
+
 NAMES_CARDS = frozenset({
     *("--partition", "-p", "--gres", "--gpus", "-G", "--gpus-per-node", "--gpus-per-task", "--constraint", "-C"),
     *("--account", "-A", "-l", "-q", "--gpu", "-R"),
@@ -97,8 +104,21 @@ def of_script(file: str, data: bytes) -> JobRequest | None:
 
 def names_old_gpu(options: str) -> bool:
     """Whether options of a scheduler ask for a card before Ampere: `--partition=V100`, `--gres=gpu:t4:2`."""
+    return _names(options, OLD_GPU)
+
+
+def _names(options: str, cards: re.Pattern[str]) -> bool:
     found = (option for option in OPTION.finditer(options) if option[1] in NAMES_CARDS)
-    return any(OLD_GPU.search(option[2] or "") for option in found)
+    return any(cards.search(option[2] or "") for option in found)
+
+
+def lacks_bf16(file: str, data: bytes) -> tuple[bool, Location] | None:
+    """Whether a batch script asks for cards before Ampere alone, and where it names its card; None where it names none
+    that is known."""
+    lines = [(text, Location(file, line)) for _, text, line in _directives(data)]
+    new = [at for text, at in lines if _names(text, NEW_GPU)]
+    old = [at for text, at in lines if names_old_gpu(text)]
+    return (not new, (new or old)[0]) if new or old else None
 
 
 def _directives(data: bytes) -> Iterator[tuple[str, str, int]]:

@@ -5,6 +5,7 @@ Facts of a job are stated where its file leaves no doubt: a value that a variabl
 
 from __future__ import annotations
 
+import posixpath
 import re
 from collections.abc import Iterator, Sequence
 
@@ -45,8 +46,7 @@ def facts(launches: Sequence[Launch], library: Library) -> Iterator[Fact]:
         return
     asked = _request(file, launch) or JobRequest(machines=1)
     yield from _gpus(asked, launch)
-    words = " ".join(filter(None, launch.before))
-    if asked.lacks_bf16 or job_requests.names_old_gpu(words):
+    if asked.lacks_bf16 or job_requests.names_old_gpu(" ".join(filter(None, launch.before))):
         yield Fact("job.lacks_bf16", RUN, True, _of(asked, "lacks_bf16"))
     yield from _stated(asked, "cpus", asked.cpus)
     yield from _stated(asked, "memory_bytes", asked.memory_bytes)
@@ -69,6 +69,24 @@ def facts(launches: Sequence[Launch], library: Library) -> Iterator[Fact]:
         yield Fact("job.has_small_shm", RUN, is_small, (at,))
     elif asked.has_small_shm is not None:
         yield from _stated(asked, "has_small_shm", asked.has_small_shm)
+
+
+def cards_beside(script: str, library: Library) -> Iterator[Fact]:
+    """Fact `job.lacks_bf16`, where all batch scripts of the nearest folder around a script that has any which name a
+    card name one before Ampere: those of the people who run it."""
+    folder = posixpath.dirname(script)
+    while True:
+        beside = [one for one in library.files.values() if one.syntax == "shell" and _is_below(one.name, folder)]
+        found = [asked for one in beside if (asked := job_requests.lacks_bf16(one.name, one.data)) is not None]
+        if found and all(is_old for is_old, _ in found):
+            yield Fact("job.lacks_bf16", RUN, True, tuple(at for _, at in found[:1]))
+        if found or not folder:
+            return
+        folder = posixpath.dirname(folder)
+
+
+def _is_below(name: str, folder: str) -> bool:
+    return not folder or name.startswith(f"{folder}/")
 
 
 def is_spread(launches: Sequence[Launch], library: Library) -> bool:

@@ -11,7 +11,7 @@ from collections import defaultdict
 from collections.abc import Iterator, Sequence
 
 from autotune.model.evidence import RUN, Fact, Location
-from autotune.pycode.functions import with_bases
+from autotune.pycode.functions import bindings_of, with_bases
 from autotune.pycode.index import Function
 from autotune.pycode.names import full_name
 from autotune.pycode.script_view import ScriptView
@@ -23,6 +23,11 @@ FORWARD = "forward"
 
 READS = frozenset({"item", "tolist", "cpu"})
 """Methods that wait for the device and bring a tensor's values to the host; numpy() follows cpu()."""
+
+NO_GRADIENT = frozenset({"no_grad", "inference_mode"})
+
+COMPUTES = re.compile(r"(?:forward|encode|embed|extract|get_(?:image|text|intermediate))")
+"""Methods of a model that run it."""
 
 COMPREHENSIONS = (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
 
@@ -77,6 +82,8 @@ def facts(views: Sequence[ScriptView]) -> Iterator[Fact]:
     named = _named_by_training(views) if written else None
     if named is not None:
         written = [(view, one, at) for view, one, at in written if _is_named(view, one, named)]
+    frozen = {id(view): _are_made_frozen(views, view) for view, _, _ in written}
+    written = [(view, one, at) for view, one, at in written if not frozen[id(view)]]
     for name, places in (("loops", looped), ("trips", trips)):
         full = "code.num_reads_in_forward_loops" if name == "loops" else "code.num_round_trips_in_forward"
         if places:
@@ -89,6 +96,43 @@ def _is_named(view: ScriptView, forward: Function, named: frozenset[tuple[str, s
     class_ = view.index.method_class(forward)
     name = class_.name if class_ is not None else ""
     return (view.file if any(one is class_ for one in _units(view)) else "", name) in named
+
+
+def _are_made_frozen(views: Sequence[ScriptView], view: ScriptView) -> bool:
+    """Whether all models that other files make of what this file defines run without gradients alone: frozen encoders.
+
+    A model is known by the name that it is given, whichever file uses it.
+    """
+    units = list(_units(view))
+    made: set[str] = set()
+    for each in views:
+        for call in each.index.calls if each is not view else ():
+            if any(one.node in units for one in bindings_of(each.index, call.func)):
+                outer = next((one for one in each.index.ancestors(call) if isinstance(one, ast.stmt)), None)
+                made |= {last_name(one) for one in outer.targets} if isinstance(outer, ast.Assign) else {""}
+    return bool(made) and all(name and _runs_without_gradients(views, name) for name in made)
+
+
+def _runs_without_gradients(views: Sequence[ScriptView], name: str) -> bool:
+    """Whether all calls of what has this name, and of its methods that compute, are in `no_grad`; False of none."""
+    found = [_is_in_no_grad(view, call) for view in views for call in view.index.calls if _runs(call, name)]
+    return bool(found) and all(found)
+
+
+def _runs(call: ast.Call, name: str) -> bool:
+    """Whether a call runs the model of this name: `encoder(x)`, `encoder.forward_features(x)`."""
+    func = call.func
+    if isinstance(func, ast.Attribute) and last_name(func.value) == name:
+        return COMPUTES.match(func.attr) is not None
+    return last_name(func) == name
+
+
+def _is_in_no_grad(view: ScriptView, call: ast.Call) -> bool:
+    around = view.index.enclosing_function(call)
+    if around is not None and _is_without_gradient(around):
+        return True
+    items = (item.context_expr for one in view.index.ancestors(call) if isinstance(one, ast.With) for item in one.items)
+    return any(last_name(one.func if isinstance(one, ast.Call) else one) in NO_GRADIENT for one in items)
 
 
 def _named_by_training(views: Sequence[ScriptView]) -> frozenset[tuple[str, str]] | None:
@@ -185,7 +229,7 @@ def _forwards(view: ScriptView) -> Iterator[tuple[ScriptView, Function]]:
 
 def _is_without_gradient(function: Function) -> bool:
     names = (last_name(one.func if isinstance(one, ast.Call) else one) for one in function.decorator_list)
-    return any(name in ("no_grad", "inference_mode") for name in names)
+    return any(name in NO_GRADIENT for name in names)
 
 
 def _owner(view: ScriptView, call: ast.Call) -> str:

@@ -68,7 +68,8 @@ def read_whole(
     views = program.modules(view)
     if not views:
         own = {name: library.worked(name, partial(_training, view, RunTraining()))}
-        return replace(alone, facts=(*alone.facts, *_whole_facts(library, [view], own, (name, *configs)))), (name,)
+        words = _words(library, program, [view], (name, *configs))
+        return replace(alone, facts=(*alone.facts, *_whole_facts(library, [view], own, words))), (name,)
     run = RunTraining()
     steps = {one.file: library.worked(one.file, partial(_training, one, run)) for one in (view, *views)}
     modules = [module for one in reversed(views) if (module := _read(library, one, run, steps[one.file])) is not None]
@@ -78,31 +79,49 @@ def read_whole(
     if not (script.trains or script.parses or flags is not None):
         return script, (name,)
     whole = reduce(join_module, reversed(modules), script)
-    whole = replace(whole, facts=(*whole.facts, *_whole_facts(library, [view, *views], steps, (name, *configs))))
+    words = _words(library, program, [view, *views], (name, *configs))
+    whole = replace(whole, facts=(*whole.facts, *_whole_facts(library, [view, *views], steps, words)))
     return whole, tuple(dict.fromkeys((name, *_files(whole, modules))))
+
+
+def _words(
+    library: Library, program: RunProgram, views: Sequence[ScriptView], names: Iterable[str]
+) -> Mapping[str, bytes] | None:
+    """What is written in all files of a run, those of which only the words are read among them; None where there are
+    more."""
+    used = program.all_files()
+    return (
+        None
+        if used is None
+        else {one: library.files[one].data for one in (*names, *(each.file for each in views), *used)}
+    )
 
 
 def _whole_facts(
     library: Library,
     views: Sequence[ScriptView],
     steps: Mapping[str, tuple[TrainingStep, ...] | None],
-    names: Iterable[str],
+    files: Mapping[str, bytes] | None,
 ) -> Iterator[Fact]:
-    """What the words of all files say, of a run that trains in a loop of its own, and what its models compute."""
+    """What the words of all files say, of a run that trains in a loop of its own, and what its models compute; nothing
+    of words where some `files` are not known."""
     found = [(view, one) for view in views for one in steps.get(view.file) or ()]
-    files = {one: library.files[one].data for one in (*names, *(each.file for each in views))}
     loops = [(view, one) for view, one in found if not one.is_hook]
-    if loops:
+    if files is None:
+        pass
+    elif loops:
         view, step = loops[0]
         others = _of_no_names(library, run_words.setting_files(library.root))
         forward = forward_call(view, step)
-        yield from run_words.facts(files, others, view.place(forward or step.backward or step.node))
+        near = [files[one.file] for one in views]
+        yield from run_words.facts(files, near, others, view.place(forward or step.backward or step.node))
     elif found:
         view, step = found[0]
         others = _of_no_names(library, run_words.setting_files(library.root))
         made = (one.place(call) for one in views for call in one.index.called.get("Trainer", ())[:1])
         yield from run_words.lightning_facts(files, others, next(made, view.place(step.node)))
-    yield from run_words.text_facts(files)
+    if files is not None:
+        yield from run_words.text_facts(files)
     detectors = ([model_code.facts] if any(steps.values()) else []) + WHOLE_RUN
     for detect in detectors:
         yield from library.worked(views[0].file, partial(_detected, detect, views)) or ()
@@ -168,15 +187,18 @@ def first_of_each(facts: Iterable[Fact]) -> tuple[Fact, ...]:
 
 
 def join_module(script: ScannedScript, module: ScannedScript) -> ScannedScript:
-    """What a module adds: calls for which the script has none of its own, and what it certainly does."""
+    """What a module adds: calls for which the script has none of its own, and what it certainly does; nothing of a
+    loader that is another than the script's."""
     if not (module.calls or module.trains):
         return replace(script, options={**module.options, **script.options})
     own = {_call_identity(call) for call in script.calls}
     calls = tuple(call for call in module.calls if _call_identity(call) not in own)
+    others = {call.subject for call in script.calls} & {call.subject for call in module.calls} - {RUN}
+    facts = (fact for fact in module.facts if fact.value not in NOTHING and fact.subject not in others)
     return replace(
         script,
         calls=(*script.calls, *calls),
-        facts=first_of_each([*script.facts, *(fact for fact in module.facts if fact.value not in NOTHING)]),
+        facts=first_of_each([*script.facts, *facts]),
         parses=tuple(dict.fromkeys([*script.parses, *module.parses])),
         options={**module.options, **script.options},
         stored={**module.stored, **script.stored},

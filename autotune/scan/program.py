@@ -50,8 +50,8 @@ def is_limited_alike(before: int, then: int, followed: int) -> bool:
 class RunProgram(Struct, eq=False):
     """`views` are those of the files that were needed so far, by their trees; `trees` are these by name.
 
-    `near` are the files of the run, `packages` those of packages around them, `importing` those that import one of
-    them, `uses` what is known of definitions.
+    `near` are the files of the run, of which there are more where it `is_cut`, `packages` those of packages around
+    them, `importing` those that import one of them, `uses` what is known of definitions.
     `beside` is the file from which paths of configs are seen: the command's. `configured` is what the configs hold that
     the command names.
     """
@@ -62,6 +62,7 @@ class RunProgram(Struct, eq=False):
     views: dict[ast.AST, ScriptView] = field(default_factory=dict)
     trees: dict[str, ast.Module | None] = field(default_factory=dict)
     near: list[str] = field(default_factory=list)
+    is_cut: bool = False
     packages: list[str] | None = None
     importing: dict[str, Sequence[Index]] = field(default_factory=dict)
     uses: dict[ast.AST, Sequence[ast.expr]] = field(default_factory=dict)
@@ -135,13 +136,19 @@ class RunProgram(Struct, eq=False):
         found = [self.module_graph.set_by(one) for one in (*self._files(), *self._packages())]
         return any((file, one) in each for each in found for one in (name, ""))
 
+    def all_files(self) -> list[str] | None:
+        """The files that the script uses, and those that they use, nearest first; None where these are not all."""
+        files = self._files()
+        return None if self.is_cut else files
+
     def _files(self) -> list[str]:
-        """The files that the script uses, and those that they use, nearest first."""
+        """As all_files, as many as are followed."""
         if not self.near:
             main = next(iter(self.views.values())).file
             found = {main: None, **dict.fromkeys(sorted({file for file, _ in self._classes(main)}))}
             for file in (waiting := list(found)):
                 if len(found) > MAX_FILES or self.library.main.left < BUNDLE_STEPS // 2:
+                    self.is_cut = True
                     break
                 new = sorted(self.module_graph.used_by(file) - found.keys())
                 found.update(dict.fromkeys(new))

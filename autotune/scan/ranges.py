@@ -16,10 +16,15 @@ _LINE = re.compile(rf"([A-Za-z0-9][\w.-]*)\s*(?:\[[^\]]*\])?\s*\(?({_BOUND}(?:\s
 """A requirement that is nothing but bounds; a marker or a release candidate makes it another one."""
 
 _SOURCE = re.compile(
-    r"(?:([A-Za-z0-9][\w.-]*)\s*(?:\[[^\]]*\])?\s*@\s*)?git\+[\w+.-]+://(?:[^\s#@/]*@)?[^\s#@/]*/"
-    r"([^\s#@]*?)/?([\w.-]+?)(?:\.git)?/?(@\S+)?(?:[#;\s].*)?$"
+    r"(?:(?:-e|--editable)[ =]\s*)?[\"']?(?:([A-Za-z0-9][\w.-]*)\s*(?:\[[^\]]*\])?\s*@\s*)?"
+    r"git\+[\w+.-]+://(?:[^\s#@/]*@)?[^\s#@/]*/"
+    r"([^\s#@]*?)/?([\w.-]+?)(?:\.git)?/?(@[^\s#]+)?(?:#[^\s]*?\begg=([\w.-]+))?(?:[#;&\s\"'\[].*)?$"
 )
-"""A requirement of a repository: the package where it is named, the owner, the repository, and the revision."""
+"""A requirement of a repository: the package where it is named, the owner, the repository, the revision, and the
+package as pip's egg= names it."""
+
+_TAG = re.compile(rf"@v?({_RELEASE})")
+"""A revision that is the tag of a release."""
 
 HOMES = ("huggingface", "pytorch", "lightning-ai", "microsoft")
 """Owners of repositories whose newest state is as new as any release."""
@@ -55,9 +60,13 @@ def _asked(line: str) -> tuple[str, Range] | None:
     if (found := _LINE.match(line)) is not None:
         return known_name(found[1]), _range(found[1], found[2])
     source = _SOURCE.match(line.strip()) if "git+" in line and len(line) <= LONGEST else None
-    if source is None or (source[2].lower() in HOMES and source[4] is None):
+    is_home = source is not None and source[2].lower() in HOMES
+    if source is None or (is_home and source[4] is None):
         return None
-    name = source[1] or source[3]
+    name = source[1] or source[5] or source[3]
+    tag = _TAG.fullmatch(source[4]) if is_home else None
+    if tag is not None:
+        return known_name(name), exactly(name, version(tag[1]))
     return known_name(name), Range(f"{name} from a repository", None, None, is_source=True)
 
 

@@ -41,6 +41,9 @@ OPERATORS = tuple("<>=!~")
 
 QUOTED = re.compile(r"""["']([^"']*)["']""")
 
+REVISIONS = ("rev", "tag", "branch")
+"""Keys by which uv and poetry name the revision of a repository."""
+
 CONDITIONS = {"markers", "platform", "python"}
 """Keys of poetry that say on which machines a release is wanted."""
 
@@ -92,6 +95,7 @@ def requirements(data: bytes, name: str) -> Iterator[str]:
         document = _parse_toml(text, name)
         yield from _of_project(document)
         yield from (f"{package}{_bounds(wanted)}" for package, wanted in _of_poetry(document) if package != "python")
+        yield from _of_git(document)
     elif name.endswith(".py"):
         yield from _of_setup_py(text, name)
     elif not name.endswith(".lock"):
@@ -193,6 +197,17 @@ def _of_poetry(document: Mapping[str, Any]) -> Iterator[Pin]:
         wanted = row.get("version") if isinstance(row, dict) and not row.keys() & CONDITIONS else row
         if isinstance(wanted, str):
             yield package, _single_blanks(wanted)
+
+
+def _of_git(document: Mapping[str, Any]) -> Iterator[str]:
+    """The packages that uv and poetry take from a repository, as pip writes them."""
+    tool = _table(document, "tool")
+    places = (_table(_table(tool, "uv"), "sources"), _table(_table(tool, "poetry"), "dependencies"))
+    for package, row in (one for table in places for one in table.items()):
+        url = row.get("git") if isinstance(row, dict) else None
+        if isinstance(url, str):
+            revision = next((row[key] for key in REVISIONS if isinstance(row.get(key), str)), "")
+            yield f"{package} @ git+{url}{'@' if revision else ''}{revision}"
 
 
 def _bounds(wanted: str) -> str:

@@ -17,11 +17,21 @@ from autotune import reading
 from autotune.catalogue.frameworks import frameworks
 from autotune.model.evidence import RUN, Fact, Location
 
+UNUSED = re.compile(
+    rb"#[^\n]*|(?s:(\"{3}|'{3}).*?\1)|^[ \t]*(?:from[ \t]+[\w.]+[ \t]+)?import\b(?:[^\n(\\]|\\\n)*(?:\([^)]*\))?"
+    rb"|\b(?:\w+\.)*autocast\([^()\n]*\benabled\s*=\s*False\b[^()\n]*\)",
+    re.MULTILINE,
+)
+"""What of a Python file says nothing of a run: comments, texts over several lines, imports, whose names count where
+they are used, and what keeps a part in fp32."""
+
 LOWER_PRECISION = re.compile(
-    rb"autocast|GradScaler|b?float16|\.half\(|(?<![a-z])amp(?![a-z])|bf16|fp16|tf32|matmul_precision|mixed_precision",
+    rb"autocast|GradScaler|b?float16|\.half\(|(?<![a-z])amp(?![a-z])|bf16|fp16|tf32|matmul_precision|mixed_precision"
+    rb"|getattr\(torch,|\b(?:conf\w*|cfg|args|opts?|hparams)\.(?:\w+\.)*(?:\w+_)?(?:dtype|precision)\b"
+    rb"|[\"']--?(?:\w+[_-])?(?:dtype|precision)[\"']",
     re.IGNORECASE,
 )
-"""Words of autocast, of 16-bit types and of TF32."""
+"""Words of autocast, of 16-bit types and of TF32, and of types that an option or a config gives."""
 
 HEAVY = re.compile(
     rb"from_pretrained|\btimm\b|torchvision.*models|[uU][nN]et(?![a-z])|[rR]es[nN]et\d*|[eE]fficient[nN]et|\bmonai\b"
@@ -53,12 +63,20 @@ SAVES = re.compile(rb"\btorch\.save\(")
 SAVE_LINE = re.compile(rb"^[^#\n]*?\b(?:torch\.save|joblib\.dump|pickle\.dump|save_pretrained)\(", re.MULTILINE)
 
 RESTORES = re.compile(
-    rb"opt\w*(?:\[[^\]\n]*\])?\.load_state_dict\(|\]\.load_state_dict\(|load_state\(|load_checkpoint\(|auto_resume"
-    rb"|\.restore\(|load_optim|dcp\.load|\.resume\b|--resume\b",
+    rb"(?:opt|sched|solver|adam|sgd|trainer)\w*(?:\[[^\]\n]*\])?\.load_state_dict\(|[\])]\.load_state_dict\("
+    rb"|(?<![\w.])(?:state|obj|module|attr|component|item|value|v)\w?\.load_state_dict\(|load_state_dict\([^\n]*opt"
+    rb"|load_state\(|auto_resume|load_optim|dcp\.load|resume_or_load|load_objects|fabric\.load",
     re.IGNORECASE,
 )
 """Words that restore an optimizer, or may."""
 
+HELPER = re.compile(rb"(?<!def )\b(load_checkpoint|restore)\(")
+"""Functions that may restore an optimizer, where a run does not define them itself."""
+
+RESUMES = re.compile(rb"\.resume\b|--resume\b", re.IGNORECASE)
+
+LOADS = re.compile(rb"\btorch\.load\(")
+"""Where a run that resumes loads a file itself and restores no optimizer, it goes on with the weights alone."""
 
 SAMPLER = re.compile(rb"^([^#\n]*?)\bDistributedSampler\(((?:[^()]|\([^()]*\))*)\)", re.MULTILINE)
 
@@ -88,6 +106,9 @@ UNREAD = b"precision set_epoch"
 MAX_FILES, MAX_BYTES = 3_000, 500_000
 """Files of a project that are searched for what may set the precision of a Trainer, and the most that one may have."""
 
+ALL_READ = 40
+"""Files of a run below which none of its own was left out."""
+
 SMALL_DATA, LARGE_DATA = re.compile(rb"CIFAR|MNIST"), re.compile(rb"[iI]mage[nN]et|IMAGENET|COCO")
 """Data sets of small pictures, with which a model of any kind is soon trained, and others."""
 
@@ -106,21 +127,28 @@ def _wrapping() -> re.Pattern[bytes]:
     return re.compile(rf"^[ \t]*(?:from|import)[ \t]+(?:{packages})\b".encode(), re.MULTILINE)
 
 
-def facts(files: Mapping[str, bytes], others: Iterable[bytes], step: Location) -> Iterator[Fact]:
+def facts(files: Mapping[str, bytes], near: Iterable[bytes], others: Iterable[bytes], step: Location) -> Iterator[Fact]:
     """Facts `code.names_no_lower_precision`, `code.has_heavy_model`, `code.never_restores_optimizer` and
     `code.never_sets_epoch` of a run that trains in a loop of its own; `step` is where its model is called, `files` are
-    what is written in all files of the run, `others` what is in those of the project."""
+    what is written in all files of the run, `near` in those that were read as code, which tell the model, and `others`
+    in those of the project."""
     texts = list(files.values())
     if any(_has(_wrapping(), one) for one in texts):
         return
-    yield _heavy_model(texts, step)
+    yield _heavy_model(list(near), step)
     samplers = [place for name, text in files.items() for place in _shuffling_samplers(name, text)]
     if samplers and not any(b"set_epoch" in one for one in itertools.chain(texts, others)):
         yield Fact("code.never_sets_epoch", RUN, True, tuple(samplers))
-    if any(_has(SAVES, one) for one in texts) and not any(_has(RESTORES, one) for one in texts):
+    if any(_has(SAVES, one) for one in texts) and not _may_go_on([_code(name, text) for name, text in files.items()]):
         yield Fact("code.never_restores_optimizer", RUN, True, _saves(files, step))
-    if not any(_has(LOWER_PRECISION, one) for one in texts):
+    if not any(_has(LOWER_PRECISION, _code(name, text)) for name, text in files.items()):
         yield Fact("code.names_no_lower_precision", RUN, True, (step,))
+
+
+@lru_cache(maxsize=4096)
+def _code(name: str, text: bytes) -> bytes:
+    """What of a file says something of a run; comments of a config count, as those of a notebook are in its JSON."""
+    return UNUSED.sub(b"", text) if name.endswith(".py") else text
 
 
 def text_facts(files: Mapping[str, bytes]) -> Iterator[Fact]:
@@ -151,6 +179,17 @@ def lightning_facts(files: Mapping[str, bytes], others: Iterable[bytes], step: L
     if not any(SETS_PRECISION.search(one) for one in others):
         yield _heavy_model(texts, step)
         yield Fact("code.names_no_lower_precision", RUN, True, (step,))
+
+
+def _may_go_on(texts: Sequence[bytes]) -> bool:
+    """Whether an interrupted run may get the state of its optimizer back."""
+    if any(_has(RESTORES, one) for one in texts):
+        return True
+    helpers = {match[1] for one in texts for match in HELPER.finditer(one)}
+    if any(not any(re.search(rb"\bdef " + name + rb"\(", one) for one in texts) for name in helpers):
+        return True
+    resuming = [one for one in texts if _has(RESUMES, one)]
+    return bool(resuming) and not (len(texts) < ALL_READ and any(_has(LOADS, one) for one in resuming))
 
 
 def _saves(files: Mapping[str, bytes], step: Location) -> tuple[Location, ...]:

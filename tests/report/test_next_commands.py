@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import check_builders
 import pytest
 import report_cases
 from msgspec.structs import replace
@@ -11,7 +12,7 @@ from autotune.model.finding import Recommendation
 from autotune.model.report import Report
 from autotune.model.rule import Effect
 from autotune.model.verified import Verdict
-from autotune.report.next_commands import of_report, of_tuned, of_verified
+from autotune.report.next_commands import of_checked, of_report, of_tuned, of_verified
 
 
 def test_of_a_diagnosis_with_a_patch_its_diff_comes_first() -> None:
@@ -90,3 +91,20 @@ def test_of_a_verification_it_is_more_pairs_where_these_do_not_tell() -> None:
     assert list(of_verified(verified(resume_command=asked))) == []
     (found,) = of_verified(verified(verdict=Verdict.CANNOT_TELL, resume_command=asked))
     assert found.command == asked
+
+
+def test_of_files_it_is_the_gravest_rule_and_the_run_that_decides_the_others() -> None:
+    made = check_builders.full()
+    assert [one.command for one in of_checked(made)] == ["autotune explain DL001", "autotune diagnose -- bash run.sh"]
+    (measures,) = of_checked(check_builders.only_skipped())
+    assert (measures.command, measures.why) == (
+        "autotune diagnose train.py",
+        "decides 2 rules that files alone do not",
+    )
+    assert list(of_checked(check_builders.nothing())) == []
+
+
+def test_of_files_without_a_command_nothing_is_offered_that_does_not_work_as_it_stands() -> None:
+    needs = check_builders.only_skipped().bundles[0].skipped
+    made = check_builders.checked(check_builders.bundle("configs/sft.yaml", skipped=needs))
+    assert list(of_checked(made)) == []

@@ -191,6 +191,34 @@ def test_cards_before_ampere_that_a_job_names(tmp_path: Path, lines: list[str], 
     assert stated(tmp_path, *lines).get("job.lacks_bf16") is expected
 
 
+IN_FP32 = TRAIN + "\nfor x in loader:\n    loss = model(x)\n    loss.backward()\n    optimizer.step()\n"
+
+
+@pytest.mark.parametrize(
+    ("jobs", "lacks"),
+    [
+        ({"old/slurm/eval.slurm": "#SBATCH -A vuo@v100"}, True),
+        ({"old/slurm/eval.slurm": "#SBATCH -A vuo@v100", "old/big.slurm": "#SBATCH --gres=gpu:a100:1"}, None),
+        ({"old/slurm/eval.slurm": "#SBATCH -A vuo@v100", "new/big.slurm": "#SBATCH --gres=gpu:a100:1"}, True),
+        ({"job.slurm": "#SBATCH --partition=V100"}, True),  # of the whole project
+        ({"job.slurm": "#SBATCH --constraint=volta|A100"}, None),
+        ({"job.slurm": "#SBATCH --gres=gpu:1"}, None),
+        ({"scripts/job.slurm": "#SBATCH --partition=V100"}, True),
+        ({}, None),
+    ],
+)
+def test_the_cards_of_the_jobs_around_a_script_that_none_starts(
+    tmp_path: Path, jobs: dict[str, str], lacks: bool | None
+) -> None:
+    (tmp_path / "old").mkdir()
+    (tmp_path / "old/train.py").write_text(IN_FP32)
+    for name, line in jobs.items():
+        (tmp_path / name).parent.mkdir(exist_ok=True, parents=True)
+        (tmp_path / name).write_text(f"#!/bin/bash\n{line}\npython evaluate.py --model out\n")
+    (bundle,) = [one for one in scan([tmp_path], root=tmp_path).bundles if one.name == "old/train.py"]
+    assert {one.name: one.value for one in bundle.facts}.get("job.lacks_bf16") is lacks
+
+
 @pytest.mark.parametrize(
     ("lines", "links"),
     [

@@ -129,6 +129,47 @@ def test_attention_of_a_class_that_training_never_names(tmp_path: Path, train: s
     assert ("code.writes_out_attention" in {one.name for one in bundle.facts}) is is_written
 
 
+ENCODED = """
+import torch
+from encoders import load
+from other import Small
+encoder = load()
+small = Small()
+for x, y in loader:
+    {before}
+    loss = (small(x) - z).sum()
+    loss.backward()
+    optimizer.step()
+"""
+
+IN_NO_GRAD = "with torch.no_grad():\n        "
+
+
+@pytest.mark.parametrize(
+    ("before", "loads", "is_written"),
+    [
+        (IN_NO_GRAD + "z = encoder.forward_features(x)", "encoder = make_net()", False),
+        (IN_NO_GRAD + "z = encoder(x)", "encoder = Net()", False),
+        ("z = encoder(x)", "encoder = Net()", True),
+        (IN_NO_GRAD + "z = encoder(x)\n    z = encoder(x)", "encoder = Net()", True),
+        ("z = x", "encoder = Net()", True),  # who runs it is not seen
+        (IN_NO_GRAD + "z = encoder(x)", "encoder, net = Net(), Net()", True),
+        (IN_NO_GRAD + "z = encoder(x)", "encoder = Net()\n    student = Net()", True),
+    ],
+)
+def test_attention_of_an_encoder_that_runs_without_gradients(
+    tmp_path: Path, before: str, loads: str, is_written: bool
+) -> None:
+    (tmp_path / "train.py").write_text(ENCODED.format(before=before))
+    load = f"def load():\n    {loads}\n    return encoder\n"
+    (tmp_path / "encoders.py").write_text(f"from net import Net, make_net\n{load}")
+    (tmp_path / "other.py").write_text("from torch import nn\nclass Small(nn.Linear):\n    pass\n")
+    attention = textwrap.indent(WRITTEN.format(between="", out="weights @ v"), "    ")
+    (tmp_path / "net.py").write_text(NET.format(methods=attention) + "def make_net():\n    return Net()\n")
+    (bundle,) = [one for one in scan([tmp_path], root=tmp_path).bundles if one.name == "train.py"]
+    assert ("code.writes_out_attention" in {one.name for one in bundle.facts}) is is_written
+
+
 @pytest.mark.parametrize(
     ("held", "is_written"),
     [

@@ -180,3 +180,42 @@ def test_values_of_other_files_are_followed_from_where_a_run_starts(
     (found,) = scan([tmp_path], root=tmp_path).bundles
     values = [one.value for one in found.settings if one.name == "loader.num_workers"]
     assert (3 in values) is is_followed
+
+
+OWN_LOADER = """
+from torch.utils.data import DataLoader
+from files import Files
+from net import model
+{loader}
+for x in loader:
+    model(x).backward()
+    optimizer.step()
+"""
+
+OTHER_LOADER = """
+from PIL import Image
+from torch.utils.data import DataLoader
+class Files:
+    def __getitem__(self, i):
+        return Image.open(self.names[i])
+def batches():
+    loader = DataLoader(Files(), num_workers=4, shuffle=True)
+    for x in loader:
+        loss(x).backward()
+        optimizer.step()
+"""
+
+
+@pytest.mark.parametrize(
+    ("loader", "decodes"),
+    [("loader = DataLoader(rows, num_workers=0)", None), ("loader = DataLoader(Files(), num_workers=0)", True)],
+)
+def test_what_is_known_of_another_files_loader_says_nothing_of_the_scripts(
+    tmp_path: Path, loader: str, decodes: bool | None
+) -> None:
+    (tmp_path / "train.py").write_text(OWN_LOADER.format(loader=loader))
+    (tmp_path / "files.py").write_text(OTHER_LOADER)
+    (tmp_path / "net.py").write_text("model = make()\n")
+    (bundle,) = [one for one in scan([tmp_path], root=tmp_path).bundles if one.name == "train.py"]
+    assert {one.name: one.value for one in bundle.facts}.get("loader.decodes_files") is decodes
+    assert {one.name: one.value for one in bundle.settings}["loader.num_workers"] == 0

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from autotune.scan.declared import Declared
-from autotune.scan.ranges import Range, ranges
+from autotune.scan.ranges import Range, exactly, ranges
 from autotune.scan.requirements import requirements
 
 
@@ -49,7 +49,14 @@ FORK = "git+https://github.com/someone/transformers-fork"
     [
         (f"transformers @ {FORK}.git", True),
         (f"transformers[torch] @ {FORK}", True),
-        ("git+https://github.com/someone/transformers.git#egg=x", True),
+        (f"{FORK}.git#egg=transformers", True),
+        (f"{FORK}@4a2b#subdirectory=python&egg=transformers[torch]", True),
+        (f"-e {FORK}.git#egg=transformers", True),
+        (f"--editable={FORK}@4a2b#egg=transformers", True),
+        ("-e git+https://github.com/someone/transformers.git@4a2b", True),
+        ("-e git+https://github.com/huggingface/transformers.git#egg=transformers", None),  # the newest one
+        (f"-e {FORK}", None),  # of another name
+        ("-e .", None),
         ("git+ssh://git@github.com/huggingface/transformers.git@4a2b", True),
         ("git+https://github.com/huggingface/transformers.git", None),  # the newest one
         (f"{FORK}", None),  # of another name
@@ -61,6 +68,13 @@ def test_a_repository_has_no_known_release(line: str, is_source: bool | None) ->
     found = ranges([line]).get("transformers")
     assert (found.is_source if found else None) is is_source
     assert found is None or found.is_before((99,)) is is_source
+
+
+def test_the_tag_of_a_release_is_that_release() -> None:
+    tagged = "git+https://github.com/huggingface/transformers@v4.46.1"
+    assert ranges([f"-e {tagged}#egg=transformers"])["transformers"] == exactly("transformers", (4, 46, 1))
+    assert ranges([f"{tagged}-release"])["transformers"].is_source  # a branch
+    assert ranges([tagged.replace("huggingface", "someone")])["transformers"].is_source  # a fork's own
 
 
 def test_the_text_is_what_is_asked_for() -> None:
@@ -103,7 +117,7 @@ def test_every_kind_of_file_has_ranges(name: str, text: str) -> None:
         ('">= 4.40, < 5"', ((4, 40), (5,))),
         ('{ version = "^4.44", extras = ["torch"] }', ((4, 44), (5,))),
         ('{ version = "^4.44", python = ">=3.12" }', None),
-        ('{ git = "https://host/transformers" }', None),
+        ('{ git = "https://host/transformers" }', (None, None)),
         ('"*"', None),
         ('"4.46.1"', ((4, 46, 1), (4, 46, 2))),
     ],
@@ -111,6 +125,21 @@ def test_every_kind_of_file_has_ranges(name: str, text: str) -> None:
 def test_poetry_has_words_of_its_own(wanted: str, expected: object) -> None:
     text = f"[tool.poetry.dependencies]\ntransformers = {wanted}\n"
     assert bounds(*requirements(text.encode(), "pyproject.toml")) == expected
+
+
+@pytest.mark.parametrize(
+    ("text", "is_source"),
+    [
+        ('[tool.uv.sources]\ntransformers = { git = "https://github.com/someone/transformers", rev = "4a2b" }\n', True),
+        ('[tool.poetry.dependencies]\ntransformers = { git = "https://github.com/someone/x.git" }\n', True),
+        ('[tool.uv.sources]\ntransformers = { git = "https://github.com/huggingface/transformers" }\n', None),  # newest
+        ("[tool.uv.sources]\ntransformers = { workspace = true }\n", None),
+        ('[tool.uv]\nsources = "none"\n', None),
+    ],
+)
+def test_uv_and_poetry_name_repositories_in_tables(text: str, is_source: bool | None) -> None:
+    found = ranges(requirements(text.encode(), "pyproject.toml")).get("transformers")
+    assert (found.is_source if found else None) is is_source
 
 
 def test_a_lock_file_asks_for_nothing() -> None:

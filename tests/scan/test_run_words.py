@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from autotune.scan import scan
+from autotune.scan import program, scan
 
 LOOP = """
 import torch
@@ -37,6 +37,18 @@ def stated(root: Path, imports: str, **modules: str) -> dict[str, object]:
         ("import apex\n" + RESNET, None),
         ("import lightning\n" + RESNET, None),
         (RESNET + "USE_AMP = False\n", None),
+        (RESNET + "model.to(getattr(torch, name))\n", None),
+        (RESNET + "model.to(config.actor.dtype)\n", None),
+        (RESNET + "parser.add_argument('--precision')\n", None),
+        (RESNET + "x = x.to(model.dtype)\n", True),
+        (RESNET + "with torch.amp.autocast('cuda', enabled=False):\n    pass\n", True),
+        (RESNET + "with torch.autocast('cuda', enabled=args.fast):\n    pass\n", None),
+        (RESNET + "# with autocast():\n", True),
+        (RESNET + 'def check(x):\n    """Also takes fp16.\n\n    And bf16.\n    """\n', True),
+        (RESNET + "from torch.cuda.amp import autocast, GradScaler\n", True),  # and nobody uses them
+        (RESNET + "from torch.cuda.amp import (  # mixed\n    autocast,\n)\n", True),
+        (RESNET + "from torch.cuda.amp import autocast\nwith autocast():\n    pass\n", None),
+        (RESNET + "from torch.cuda import amp\nscaler = amp.GradScaler()\n", None),
         (RESNET + "torch.backends.cuda.matmul.allow_tf32 = True\n", None),
     ],
 )
@@ -72,6 +84,16 @@ def test_what_trains_in_no_loop_of_its_own(tmp_path: Path) -> None:
     assert "code.names_no_lower_precision" not in {one.name for one in bundle.facts}
 
 
+HELPER = """
+import torch
+class Saver:
+    def save(self):
+        torch.save({"net": net.state_dict(), "opt": self.optimizer.state_dict()}, "x.pt")
+    def load_checkpoint(self, path):
+        state = torch.load(path)
+"""
+
+
 @pytest.mark.parametrize(
     ("module", "expected"),
     [
@@ -79,6 +101,14 @@ def test_what_trains_in_no_loop_of_its_own(tmp_path: Path) -> None:
         ("def make():\n    torch.save(net, 'x.pt')\n    optimizer.load_state_dict(state)\n", None),
         ("def make():\n    torch.save(net, 'x.pt')\n    parts[name].load_state_dict(state)\n", None),
         ("def make():\n    torch.save(net, 'x.pt')\n    return args.resume\n", None),
+        ("def make():\n    torch.save(net, 'x.pt')\n    return load_checkpoint(args)\n", None),  # a library's, perhaps
+        ("torch.save(net, 'x.pt')\nif args.resume:\n    net = torch.load(args.resume)\n", True),
+        (f"{HELPER}        net.load_state_dict(state['net'])\n", True),
+        (f"{HELPER}        net.load_state_dict(state)\n        # self.optimizer.load_state_dict(state)\n", True),
+        (f"{HELPER}        self.optimizer.load_state_dict(state['opt'])\n", None),
+        (f"{HELPER}        model.module.load_state_dict(state)\n", True),
+        (f"{HELPER}        getattr(self, key).load_state_dict(state[key])\n", None),
+        (f"{HELPER}        for key, module in self.parts:\n            module.load_state_dict(state[key])\n", None),
         ("def make():\n    pass\n", None),
     ],
 )
@@ -198,3 +228,24 @@ def test_a_run_that_trains_a_text_model_alone(tmp_path: Path, module: str, expec
 )
 def test_another_engine_that_samples_is_named(tmp_path: Path, module: str, expected: bool | None) -> None:
     assert stated(tmp_path, "from net import make", net=module).get("code.samples_elsewhere") is expected
+
+
+CHAIN = {"net": "from inner import make\n", "inner": RESNET + "import last\n"}
+
+
+@pytest.mark.parametrize(
+    ("limit", "last", "expected"),
+    [
+        (None, "x = 1\n", True),
+        ("MAX_MODULES", "x = 1\n", True),
+        ("MAX_MODULES", "with autocast():\n    pass\n", None),  # a file that is not parsed may say it
+        ("MAX_FILES", "x = 1\n", None),  # and one that nobody has looked for
+    ],
+)
+def test_words_of_all_files_count(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, limit: str | None, last: str, expected: bool | None
+) -> None:
+    if limit is not None:
+        monkeypatch.setattr(program, limit, 1)
+    found = stated(tmp_path, "from net import make", last=last, **CHAIN)
+    assert found.get("code.names_no_lower_precision") is expected

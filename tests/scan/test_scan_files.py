@@ -57,6 +57,8 @@ def test_files_without_a_word_of_training_are_counted_and_left(tmp_path) -> None
         ("python", b"import torch\nclass Model: pass", False),
         ("python", b"# import torch\nloss.backward()", False),
         ("python", b"batch_size = 4\n", True),
+        ("python", b"import argparse, os, torch\nloader = torch.utils.data.DataLoader(data)\n", True),
+        ("python", b"import os, pandas\nprint('torch', 'DataLoader')\n", False),
         ("python", b"  batch_size = 4\n", False),
         ("yaml", b"train:\n  micro_batch_size: 4\nmodel_name: x", True),
         ("yaml", b"train:\n  micro_batch_size: 4", False),

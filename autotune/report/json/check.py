@@ -13,8 +13,10 @@ from autotune.model.evidence import Location
 from autotune.model.finding import Finding
 from autotune.model.scanned import ScanNote
 from autotune.report import findings as say
+from autotune.report import next_commands
 from autotune.report.json.encode import SCHEMA, dumps
 from autotune.report.json.findings import edit_json, finding_json, location_json, skipped_json
+from autotune.report.json.next_commands import next_json
 
 if TYPE_CHECKING:
     from autotune.report.json import documents as doc
@@ -46,6 +48,7 @@ def document(checked: Checked) -> doc.CheckDocument:
         ],
         "notes": [_note(each) for each in say.notes(checked)],
         "gates": [_gate(each) for each in checked.gates],
+        "next": next_json(next_commands.of_checked(checked)),
     }
 
 

@@ -982,6 +982,8 @@ class CheckDocument(TypedDict):
     gates: list[GateResult]
     """Limits on a recorded profile (--profile)."""
 
+    next: list[NextCommand]
+
 
 class SidesMs(TypedDict):
     """Medians over the runs of each side."""

@@ -121,7 +121,17 @@ for x in DataLoader(Files()):
     optimizer.step()
 """
 
+MAPS = """\
+from datasets import load_dataset
+from transformers import Trainer
+def sound(row):
+    return feature_extractor(row["audio"]["array"])
+rows = load_dataset("org/speech").map(sound)
+Trainer(train_dataset=rows).train()
+"""
+
 SCRIPTS = (
+    MAPS,
     loop_code(SCALED, "import torch\nscaler = torch.amp.GradScaler('cuda')\n"),
     loop_code("loss = criterion(model(x), y)\nloss.backward()\n" + EVERY_4),
     loop_code(STEP + "accelerator.backward(loss)", OF_ACCELERATE),

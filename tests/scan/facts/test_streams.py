@@ -61,6 +61,8 @@ for x in DataLoader({dataset}):
         ("self.rows[i]", "datasets.ImageFolder('data')", True),
         ("self.rows[i]", "datasets.CIFAR10('data')", False),
         ("self.rows[i]", "unknown()", None),
+        ("Image.open(self.files[i])", "Files() if large else datasets.CIFAR10('data')", None),  # one or the other
+        ("Image.open(self.files[i])", "Files() if large else unknown()", True),
     ],
 )
 def test_samples_that_are_decoded_from_files(read: str, dataset: str, decodes: bool | None) -> None:
