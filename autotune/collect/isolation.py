@@ -22,6 +22,7 @@ from msgspec.structs import replace
 
 from autotune import reading
 from autotune.collect import overlay_plan, project_snapshot, scratch_changes, stale_runs
+from autotune.collect.job_logs import FileId, JobLogs, job_logs
 from autotune.collect.overlay_plan import SCRATCH, NotPossibleError, OverlayPlan, OverlayRequest
 from autotune.collect.scratch_changes import FileChange
 from autotune.collect.stale_runs import SCRATCH_LIST, remove_abandoned
@@ -75,11 +76,13 @@ class Isolation(Struct, frozen=True):
     """How one run is isolated. `layer` is kernel or hooks; `why` says, of hooks, why it is not the kernel.
 
     `settings` is what the probe gets, `plan` the mounts of the kernel layer, `before` the project's files as they were.
+    `logs` are the files into which a shell or a scheduler puts what is printed.
     """
 
     layer: str
     settings: IsolateSettings
     before: project_snapshot.Snapshot
+    logs: JobLogs
     why: str = ""
     plan: OverlayPlan | None = None
 
@@ -94,9 +97,10 @@ class SideEffects(Struct, frozen=True):
     """What became of the script's writes. `redirected` are those that went to scratch.
 
     `not_isolated` is what processes named before it happened, those that wrote no Recording too. `escaped` are real
-    files of the project that changed during the run, `gaps` writable folders that the layer leaves
-    out, `ended` the programs that outlived the script and were ended, `other_devices` folders that were written and had
-    their scratch on another file system. `is_whole` is False where the project has more files than were looked at.
+    files of the project that changed during the run, but for the job's own logs, `gaps` writable folders that the
+    layer leaves out, `ended` the programs that outlived the script and were ended, `other_devices` folders that were
+    written and had their scratch on another file system. `is_whole` is False where the project has more files than
+    were looked at.
     """
 
     layer: str = ""
@@ -116,7 +120,7 @@ def choose(run_dir: Path, roots: Sequence[Path], environ: Mapping[str, str], ref
     exempt = _exempt(run_dir, environ)
     why, plan = refused, None
     left_out = [folder for folder in exempt if any(overlay_plan.is_below(folder, path) for path in protected)]
-    before = project_snapshot.snapshot(protected, left_out)
+    before, logs = project_snapshot.snapshot(protected, left_out), job_logs(environ)
     if not why and environ.get(SWITCH) == HOOKS:
         why = f"{SWITCH}={HOOKS} is set"
     if not why:
@@ -133,17 +137,19 @@ def choose(run_dir: Path, roots: Sequence[Path], environ: Mapping[str, str], ref
         "mount_points": [mount.mount_point for mount in mounts()],
     }
     if plan is None:
-        return Isolation(HOOKS, settings, before, why)
+        return Isolation(HOOKS, settings, before, logs, why)
     _write({**plan.as_json(), "lc_ctype": environ.get("LC_CTYPE")}, plan.scratch, run_dir)
     if plan.gaps:
         before = project_snapshot.snapshot((*protected, *plan.gaps), left_out)
-    return Isolation(KERNEL, settings, before, plan=plan)
+    return Isolation(KERNEL, settings, before, logs, plan=plan)
 
 
-def effects(isolation: Isolation, ended: Sequence[str]) -> SideEffects:
-    """What was redirected and what escaped; to be asked before the scratch is deleted."""
+def effects(isolation: Isolation, ended: Sequence[str], printed: frozenset[FileId] = frozenset()) -> SideEffects:
+    """What was redirected and what escaped; to be asked before the scratch is deleted. Logs of the job are neither:
+    `printed` are those of its own processes."""
     plan, run_dir = isolation.plan, Path(isolation.settings["run_dir"])
     escaped = project_snapshot.changed(isolation.before)
+    logs = replace(isolation.logs, files=isolation.logs.files | printed)
     by_kernel = scratch_changes.read(plan) if plan is not None else ()
     is_outside = any(run_dir.glob(OUTSIDE))
     return SideEffects(
@@ -151,7 +157,7 @@ def effects(isolation: Isolation, ended: Sequence[str]) -> SideEffects:
         why=LAUNCHED_OUTSIDE if is_outside else isolation.why,
         redirected=(*by_kernel, *scratch_changes.of_hooks(stale_runs.scratch_folders(run_dir))),
         not_isolated=_noted(run_dir),
-        escaped=tuple(path for path in escaped if not Path(path).name.startswith(SCRATCH)),
+        escaped=tuple(path for path in escaped if not Path(path).name.startswith(SCRATCH) and not logs.has(path)),
         gaps=(*plan.gaps, *_refused(run_dir)) if plan is not None else (),
         other_devices=_written_elsewhere(plan) if plan is not None else (),
         ended=tuple(ended),

@@ -34,8 +34,8 @@ class Snapshot(Struct, frozen=True):
 
 
 def snapshot(folders: Iterable[str], left_out: Iterable[str] = ()) -> Snapshot:
-    """Look at everything in `folders` (real paths) but our own folders, `left_out` (real paths), and the files into
-    which this process itself prints. Links are not followed."""
+    """Look at everything in `folders` (real paths) but our own folders and `left_out` (real paths). Links are not
+    followed."""
     names, without = tuple(folders), frozenset(left_out)
     looks: dict[str, Look] = {}
     for path, look in _walk(names, without):
@@ -60,7 +60,7 @@ def changed(before: Snapshot) -> tuple[str, ...]:
 
 
 def _walk(folders: Iterable[str], left_out: frozenset[str]) -> Iterator[tuple[str, Look]]:
-    todo, printed = deque(folders), _printed()
+    todo = deque(folders)
     seen: set[str] = set()
     while todo:
         folder = todo.popleft()
@@ -78,22 +78,8 @@ def _walk(folders: Iterable[str], left_out: frozenset[str]) -> Iterator[tuple[st
                 about = entry.stat(follow_symlinks=False)
             except OSError:
                 continue
-            if (about.st_dev, about.st_ino) in printed:
-                continue
             if S_ISDIR(about.st_mode):
                 todo.append(entry.path)
                 yield entry.path, (about.st_mode, about.st_ino)
             else:
                 yield entry.path, (about.st_mode, about.st_ino, about.st_size, about.st_mtime_ns, about.st_ctime_ns)
-
-
-def _printed() -> frozenset[tuple[int, int]]:
-    """Device and inode of what standard output and standard error are: `autotune diagnose ... > out.log`."""
-    found = []
-    for descriptor in (1, 2):
-        try:
-            about = os.fstat(descriptor)
-        except OSError:
-            continue
-        found.append((about.st_dev, about.st_ino))
-    return frozenset(found)

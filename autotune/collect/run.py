@@ -25,10 +25,11 @@ from autotune.collect import (
 )
 from autotune.collect import request as requests
 from autotune.collect.isolation import SideEffects
+from autotune.collect.job_logs import FileId, printed_into
 from autotune.collect.load_recordings import load
 from autotune.errors import ScriptError
 from autotune.machine import MachineSampler, MachineSamples, connect_nvml, identity
-from autotune.machine.job import Image, Interpreter, ProcessRecord, end_job, start_job, uninjected
+from autotune.machine.job import Image, Interpreter, ProcessRecord, end_job, member_pids, start_job, uninjected
 from autotune.machine.signals import check_interrupted, terminate_on_signal
 from autotune.model.recording import Recording, StartUp
 from autotune.model.source import NOTEBOOK
@@ -58,7 +59,8 @@ class Collected(Struct, frozen=True):
     `waiting_in` is where the training thread was last seen before its first step, `bugs` the notes (type and frames)
     of processes that the probe ended because it failed itself, `raised` what ended the last process that an exception
     ended before torch came. `startup` is what the process did until its first step, as it noted it while it ran. `said`
-    are the last lines that the command wrote to stderr, where that went into a file. `pid` is the process that was
+    are the last lines that the command wrote to stderr, where that went into a file. `printed` are the plain files into
+    which its processes printed. `pid` is the process that was
     started, the first of its group. `effects` is what became of the script's writes.
     """
 
@@ -74,6 +76,7 @@ class Collected(Struct, frozen=True):
     raised: EarlyException | None = None
     startup: StartUp | None = None
     said: str = ""
+    printed: frozenset[FileId] = frozenset()
     pid: int | None = None
     effects: SideEffects = field(default_factory=SideEffects)
 
@@ -187,7 +190,8 @@ def _attempt(
                 child.wait()
             if front and child.returncode == mount_namespace.FAILED and isinstance(result, Collected):
                 return _refusal(job.folder, result), SideEffects()
-            return result, SideEffects() if held is None else isolation.effects(held, ended)
+            printed = result.printed if isinstance(result, Collected) else frozenset()
+            return result, SideEffects() if held is None else isolation.effects(held, ended, printed)
         finally:
             stale_runs.remove_scratch(job.folder)
 
@@ -254,6 +258,7 @@ def _end_of(child: subprocess.Popen[bytes]) -> int:
 def _until_over(job: LaunchSpec, child: subprocess.Popen[bytes]) -> Collected | Interpreter:
     request, folder = job.request, job.folder
     began, startup_s = time.monotonic(), None
+    printed: frozenset[FileId] = frozenset()
     pythons: dict[Image, ProcessRecord] = {}
     with MachineSampler(child.pid, library=connect_nvml()[0]) as sampler:
         while True:
@@ -262,9 +267,10 @@ def _until_over(job: LaunchSpec, child: subprocess.Popen[bytes]) -> Collected | 
             elapsed = time.monotonic() - began
             seen = progress.read(folder, elapsed)
             if startup_s is None and seen.steps:
-                startup_s = elapsed
+                startup_s, printed = elapsed, printed_into(member_pids(child.pid))
             reason = _reason(request, folder, elapsed, startup_s) or ("script" if code is not None else "")
             if reason:
+                printed |= printed_into(member_pids(child.pid))
                 break
             bare = uninjected(child.pid, folder, pythons)
             if bare is not None:
@@ -281,6 +287,7 @@ def _until_over(job: LaunchSpec, child: subprocess.Popen[bytes]) -> Collected | 
         startup_s=_first_step_s(recordings, began) or startup_s,
         sampled=sampler.stop(),
         waiting_in=seen.where,
+        printed=printed,
         pid=child.pid,
         bugs=tuple(note.read_text("utf-8", "replace") for note in sorted(folder.glob("bug-*"))),
         raised=_raised(folder),

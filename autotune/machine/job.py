@@ -185,6 +185,11 @@ def _carries_probe(pid: int, folder: Path) -> bool:
     return f"/{folder.name}/hello-" in Path(f"/proc/{pid}/maps").read_text(encoding="utf-8", errors="replace")
 
 
+def member_pids(pid: int) -> list[int]:
+    """Process `pid` and its descendants."""
+    return [member.pid for member in _descendants(pid)]
+
+
 def _descendants(pid: int) -> list[psutil.Process]:
     try:
         top = psutil.Process(pid)

@@ -1,8 +1,6 @@
 from __future__ import annotations
 
 import os
-import subprocess
-import sys
 
 import pytest
 
@@ -64,25 +62,11 @@ def test_a_folder_in_a_folder_is_looked_at_once(tree):
     )
 
 
-def test_our_scratch_what_is_left_out_and_what_this_process_prints_into_are_not_looked_at(tmp_path, monkeypatch):
+def test_our_scratch_and_what_is_left_out_are_not_looked_at(tmp_path):
     for name in (".autotune", ".autotune-scratch-1", "cache", "kept"):
         (tmp_path / name).mkdir()
         (tmp_path / name / "file").write_text("x")
-    out = (tmp_path / "out.log").open("w")
-    about = os.fstat(out.fileno())
-    monkeypatch.setattr(project_snapshot, "_printed", lambda: frozenset([(about.st_dev, about.st_ino)]))
     before = project_snapshot.snapshot([str(tmp_path)], [str(tmp_path / "cache")])
     assert set(before.looks) == {str(tmp_path / "kept"), str(tmp_path / "kept" / "file")}
-    out.write("a line")
-    out.close()
     (tmp_path / "cache" / "file").write_text("changed")
     assert project_snapshot.changed(before) == ()
-
-
-def test_what_this_process_prints_into_is_known():
-    done = subprocess.run(
-        [sys.executable, "-c", "import os; from autotune.collect import project_snapshot\n"
-         "print([(os.fstat(n).st_dev, os.fstat(n).st_ino) in project_snapshot._printed() for n in (0, 1, 2)])"],
-        stdin=subprocess.DEVNULL, capture_output=True, text=True, check=True,
-    )  # fmt: skip
-    assert done.stdout == "[False, True, True]\n"
