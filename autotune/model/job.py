@@ -43,9 +43,12 @@ class JobSummary(Struct, frozen=True, kw_only=True):
     busy_share: float | None
     """The device runs kernels; None where it was not profiled."""
 
+    lost_share: float | None
+    """Of the time of the measured steps: what all proposed changes of a known gain together would save, as predicted.
+    Known without the length of the run; None where no proposed change has a known gain."""
+
     hours_lost: float | None
-    """Hours of the whole run that all proposed changes together would save, as predicted; None where the length of the
-    run is not known, or a gain is."""
+    """The same of the whole run, in hours; None also where the length of the run is not known."""
 
     first_fix: str | None
     """The rule whose change saves most."""

@@ -9,7 +9,7 @@ from autotune.model.report import RANK_WAIT, Report, Step
 from autotune.report.bound import bound
 from autotune.report.gains import is_whole_run
 from autotune.report.labels import words
-from autotune.report.stages import stages
+from autotune.report.stages import Stage, stages
 
 WAITS = ("data_wait", RANK_WAIT)
 
@@ -37,6 +37,7 @@ def job_summary(report: Report, run: str, began: str | None) -> JobSummary:
         bound_share=share,
         wait_share=_wait_share(step, evidence.lookup(RUN, "ranks.late_share")),
         busy_share=busy if isinstance(busy, float) else None,
+        lost_share=_lost_share(report),
         hours_lost=_hours_lost(report),
         first_fix=findings[0].rule.id if findings else None,
         first_fix_name=words(findings[0].rule) if findings else None,
@@ -52,11 +53,20 @@ def _wait_share(step: Step | None, late_share: object) -> float | None:
     return max([*shares, *([late_share] if isinstance(late_share, float) else [])], default=None)
 
 
+def _lost_share(report: Report) -> float | None:
+    found = _known_stages(report)
+    return max(0.0, 1 - found[-1].seconds / found[0].seconds) if found else None
+
+
 def _hours_lost(report: Report) -> float | None:
+    found = _known_stages(report) if is_whole_run(report) else ()
+    return max(0.0, found[0].seconds - found[-1].seconds) / 3600 if found else None
+
+
+def _known_stages(report: Report) -> tuple[Stage, ...]:
+    """The stages where what is lost is known; nothing otherwise."""
     found = stages(report)
-    if not found or not is_whole_run(report):
-        return None
-    return max(0.0, found[0].seconds - found[-1].seconds) / 3600 if len(found) > 1 or _is_clean(report) else None
+    return found if len(found) > 1 or (found and _is_clean(report)) else ()
 
 
 def _is_clean(report: Report) -> bool:

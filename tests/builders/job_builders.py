@@ -80,6 +80,7 @@ def job(**given: Any) -> JobSummary:
         "bound_share": 0.61,
         "wait_share": 0.64,
         "busy_share": 0.31,
+        "lost_share": 0.48,
         "hours_lost": 2.25,
         "first_fix": "DL001",
         "first_fix_name": "batches prepared in the training process",
@@ -91,7 +92,7 @@ def job(**given: Any) -> JobSummary:
 def unknown(**given: Any) -> JobSummary:
     """A job of which nothing is known but that it ran."""
     names = ("began", "ranks", "device", "step_ms", "planned_steps", "bound", "bound_share", "wait_share")
-    more = ("busy_share", "hours_lost", "first_fix", "first_fix_name")
+    more = ("busy_share", "lost_share", "hours_lost", "first_fix", "first_fix_name")
     nothing = dict.fromkeys((*names, *more))
     return job(**{**nothing, "command": (), "hosts": (), "outcome": "no_step", **given})
 

@@ -20,9 +20,11 @@ def test_the_object_is_what_the_schema_says() -> None:
     jsonschema.validate(document, SCHEMA)
     assert list(document) == list(SCHEMA["properties"])
     full, nothing = document["jobs"]
-    assert (full["bound"], full["hours_lost"], full["ranks"], full["first_fix"]) == ("data_wait", 2.25, 8, "DL001")
+    assert (full["bound"], full["ranks"], full["first_fix"]) == ("data_wait", 8, "DL001")
+    assert (full["lost_share"], full["hours_lost"]) == (0.48, 2.25)
     assert {name for name, value in nothing.items() if value is None} >= {
         "step_ms",
+        "lost_share",
         "hours_lost",
         "wait_share",
         "ranks",
@@ -35,7 +37,17 @@ def test_an_unknown_value_is_an_empty_cell() -> None:
     assert (rows[0]["step_ms"], rows[0]["hosts"], rows[0]["num_hosts"]) == ("412.5", "node1 node2", "2")
     assert rows[0]["missing_ranks"] == "4 5"
     empty = {name for name, value in rows[1].items() if value == ""}
-    assert empty >= {"began", "hosts", "num_hosts", "ranks", "step_ms", "wait_share", "hours_lost", "first_fix"}
+    assert empty >= {
+        "began",
+        "hosts",
+        "num_hosts",
+        "ranks",
+        "step_ms",
+        "wait_share",
+        "lost_share",
+        "hours_lost",
+        "first_fix",
+    }
     assert "0" not in rows[1].values()
 
 
@@ -54,6 +66,7 @@ def test_a_sample_is_missing_where_nothing_is_known() -> None:
     samples = [line for line in text.splitlines() if not line.startswith("#")]
     assert 'autotune_step_seconds{run="a",folder="/p"} 0.4125' in samples
     assert 'autotune_lost_seconds{run="a",folder="/p"} 8100' in samples
+    assert 'autotune_lost_ratio{run="a",folder="/p"} 0.48' in samples
     assert 'autotune_missing_ranks{run="a",folder="/p"} 0' in samples  # all of eight ranks: a counted zero
     of_b = [line for line in samples if 'run="b"' in line]
     assert of_b == ['autotune_run_info{run="b",folder="/q",outcome="no_step"} 1']
@@ -82,6 +95,12 @@ def test_the_table_marks_what_is_unknown_and_what_is_missing() -> None:
     text = render("runs", found(job(missing_ranks=(4, 5)), unknown()), "table", width=160)
     head, first, second = text.splitlines()
     assert head.split()[0] == "when"
-    assert "8 (2 missing)" in first and "data wait 61 %" in first and "64 %" in first and "2.2" in first
+    assert (
+        "8 (2 missing)" in first
+        and "data wait 61 %" in first
+        and "64 %" in first
+        and "48 %" in first
+        and "2.2" in first
+    )
     assert "torchrun train.py" in first and "node1 +1" in first
     assert " - " in second and "no step" in second and " 0 " not in second

@@ -14,6 +14,7 @@ from . import drift, folder, levels, state
 from .levels import Blocks, Level, Samples
 from .settings import FOLDER, WatchSettings, of_environment
 from .step_clock import StepClock
+from .terminal import write_line
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -249,16 +250,11 @@ class Watch:
             self._say(f"nothing is written for Prometheus: {failed.strerror}: {failed.filename}")
 
     def _say(self, text: str) -> None:
-        """One line on stderr, of the first rank alone; around a progress bar that is being drawn."""
+        """One line on stderr, of the first rank alone."""
         if not self.settings.prints or self._rank:
             return
         try:
-            bars = getattr(sys.modules.get("tqdm"), "tqdm", None)
-            if bars is not None and getattr(bars, "_instances", None):
-                bars.write(f"autotune: {text}", file=sys.stderr)
-            else:
-                sys.stderr.write(f"autotune: {text}\n")
-                sys.stderr.flush()
+            write_line(f"autotune: {text}")
         except Exception:  # closed, or a full pipe: nobody reads it
             return
 

@@ -1430,9 +1430,12 @@ class JobRow(TypedDict):
     busy_share: float | None
     """Of a step: the device runs kernels; null where it was not profiled."""
 
+    lost_share: float | None
+    """Of the time of the measured steps: what all proposed changes of a known gain together would save, as predicted.
+    Known without the length of the run; null where no proposed change has a known gain."""
+
     hours_lost: float | None
-    """Hours of the whole run that all proposed changes together would save, as predicted; null where the length of the
-    run or a gain is not known."""
+    """The same of the whole run, in hours; null also where the length of the run is not known."""
 
     first_fix: str | None
     """The rule whose change saves most."""

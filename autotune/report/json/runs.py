@@ -44,6 +44,7 @@ def _job(job: JobSummary) -> doc.JobRow:
         "bound_share": job.bound_share,
         "wait_share": job.wait_share,
         "busy_share": job.busy_share,
+        "lost_share": job.lost_share,
         "hours_lost": job.hours_lost,
         "first_fix": job.first_fix,
         "first_fix_name": job.first_fix_name,

@@ -17,8 +17,8 @@ FORMULA = ("=", "+", "-", "@")
 
 HEADS = (
     "began", "run", "command", "outcome", "hosts", "num_hosts", "ranks", "missing_ranks", "device", "step_ms",
-    "planned_steps", "bound", "bound_share", "wait_share", "busy_share", "hours_lost", "first_fix", "first_fix_name",
-    "version", "folder",
+    "planned_steps", "bound", "bound_share", "wait_share", "busy_share", "lost_share", "hours_lost", "first_fix",
+    "first_fix_name", "version", "folder",
 )  # fmt: skip
 
 
@@ -48,6 +48,7 @@ def _row(job: JobSummary) -> tuple[str | int | float | None, ...]:
         job.bound_share,
         job.wait_share,
         job.busy_share,
+        job.lost_share,
         job.hours_lost,
         job.first_fix,
         job.first_fix_name,

@@ -39,6 +39,7 @@ METRICS = (
     Metric("autotune_bound_ratio", "Share of a step of what takes most of it.", lambda job: job.bound_share),
     Metric("autotune_wait_ratio", "Share of a step: waits for data or a rank.", lambda job: job.wait_share),
     Metric("autotune_device_busy_ratio", "Share of a step in which kernels run.", lambda job: job.busy_share),
+    Metric("autotune_lost_ratio", "Share of a step that the proposed changes would save.", lambda job: job.lost_share),
     Metric("autotune_lost_seconds", "What the proposed changes would save of the run, as predicted.", _lost),
     Metric("autotune_ranks", "Processes of the job.", lambda job: job.ranks),
     Metric("autotune_missing_ranks", "Ranks without a recording.", _missing),

@@ -9,8 +9,8 @@ from autotune.outlet import clean
 from autotune.report.text.layout import StyledLine, cells, pad, shorten, to_text
 from autotune.report.units import percent, step_time
 
-HEADS = ("when (UTC)", "hosts", "ranks", "step", "bound by", "waits", "h lost", "first fix", "command")
-_RIGHT = frozenset((2, 3, 5, 6))
+HEADS = ("when (UTC)", "hosts", "ranks", "step", "bound by", "waits", "lost", "h lost", "first fix", "command")
+_RIGHT = frozenset((2, 3, 5, 6, 7))
 _WIDEST_HOSTS, _WIDEST_FIX, LEAST_COMMAND = 14, 24, 20
 _TO_MINUTES = len("2026-11-24T09:30")
 
@@ -46,6 +46,7 @@ def _row(job: JobSummary) -> tuple[str, ...]:
         "-" if job.step_ms is None else step_time(job.step_ms),
         bound if job.step_ms is not None else clean(job.outcome.replace("_", " ")),
         "-" if job.wait_share is None else percent(job.wait_share),
+        "-" if job.lost_share is None else percent(job.lost_share),
         "-" if job.hours_lost is None else f"{job.hours_lost:,.1f}",
         shorten(clean(fix), _WIDEST_FIX),
         clean(shlex.join(job.command)) or "-",
