@@ -198,7 +198,7 @@ def _measure(command: tuple[str, ...], asked: OutlookRequest, given: Mapping[str
     )
     # srun and mpirun put what all autotunes of a job write into one log: one of them says how far it is.
     is_announced = quiet = given["quiet"] or not job_parts.is_first_task(os.environ)
-    with ProgressDisplay(quiet=quiet) as live:
+    with ProgressDisplay(quiet=quiet, is_shared=True) as live:
 
         def show_status(status: Status) -> None:
             nonlocal is_announced

@@ -128,5 +128,8 @@ def _measure(command: tuple[str, ...], given: dict[str, Any]) -> Fitted:
     asked_for = _options(resolved.words, {**given, "python": resolved.python})
     if not given["quiet"]:
         print_stderr("autotune: the script runs on tensors without memory; nothing is trained")
-    with ProgressDisplay(quiet=given["quiet"]) as live, explain_misplaced_options(resolved.words, quiet=given["quiet"]):
+    with (
+        ProgressDisplay(quiet=given["quiet"], is_shared=True) as live,
+        explain_misplaced_options(resolved.words, quiet=given["quiet"]),
+    ):
         return fit(asked_for, live.update, cwd=resolved.cwd)

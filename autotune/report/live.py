@@ -1,7 +1,9 @@
-"""The progress display on stderr: one line that renews itself, or plain lines where stderr is no terminal."""
+"""The progress display on stderr: one line that renews itself; plain lines where stderr is no terminal, or where the
+script prints to it as well: the two would write into each other's lines."""
 
 from __future__ import annotations
 
+import os
 import sys
 import time
 from collections.abc import Callable
@@ -35,7 +37,8 @@ class RunStatus(Protocol):
 
 
 class ProgressDisplay:
-    """Shows how far the run is, from the first update until `close`. With `quiet` it shows nothing.
+    """Shows how far the run is, from the first update until `close`. With `quiet` it shows nothing. `is_shared`: the
+    script prints to the same terminal.
 
     Use it as a context manager. `stream` is stderr unless given; `clock` counts seconds.
     """
@@ -44,10 +47,12 @@ class ProgressDisplay:
         self,
         *,
         quiet: bool = False,
+        is_shared: bool = False,
         stream: TextIO | None = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._quiet, self._clock = quiet, clock
+        self.is_shared = is_shared
         self._stream = stream or sys.stderr
         self._status: Status | None = None
         self._printed_at: float | None = None
@@ -71,10 +76,13 @@ class ProgressDisplay:
         self._show(clean(f"{head}: {text}" if head else text))
 
     def close(self) -> None:
-        """Take the line away; a second call does nothing."""
+        """Take the line away; what comes next begins a line. A second call does nothing more."""
         if self._status is not None:
             self._status.stop()
             self._status = None
+        elif self._printed_at is not None:
+            self._stream.write(left_edge(self._stream))
+            self._stream.flush()
 
     def _time(self, step: int) -> None:
         """Learn the time of a step from when its number rises; the wait for the first one is start-up."""
@@ -88,11 +96,11 @@ class ProgressDisplay:
             self._step_at = (step, now)
 
     def _show(self, text: str) -> None:
-        if self._stream.isatty():
+        if self._stream.isatty() and not self.is_shared:
             self._renew(text)
         elif self._printed_at is None or self._clock() - self._printed_at >= PLAIN_INTERVAL_S:
             self._printed_at = self._clock()
-            print(plain(f"autotune: {text}"), file=self._stream, flush=True)
+            print(left_edge(self._stream) + plain(f"autotune: {text}"), file=self._stream, flush=True)
 
     def _renew(self, text: str) -> None:
         from rich.console import Console
@@ -105,6 +113,15 @@ class ProgressDisplay:
             self._status.start()
         else:
             self._status.update(shown)
+
+
+def left_edge(stream: TextIO) -> str:
+    """What moves the cursor of a terminal to the left edge of an empty line, "" elsewhere. As many blanks as it has
+    columns fill a line from its first column and stay in it; from any other column they go on in the next line."""
+    try:
+        return " " * os.get_terminal_size(stream.fileno()).columns + "\r" if stream.isatty() else ""
+    except (OSError, ValueError):
+        return ""
 
 
 def line(status: RunStatus, step_ms: float | None) -> str:

@@ -17,6 +17,7 @@ from autotune.report.text import ab_result
 from autotune.report.text.tune import OUTCOMES
 from autotune.report.units import duration, money, step_time
 
+DIAGNOSIS = "diagnosis"
 MOST_LINES = 15
 """Of the stderr of a failed run: the end of a traceback."""
 
@@ -28,7 +29,7 @@ class TuneProgress(Struct):
     quiet: bool
     price: float | None
     space: Space = field(default_factory=lambda: Space(()))
-    activity: str = "diagnosis"
+    activity: str = DIAGNOSIS
     ends_at: float | None = None
     """On the monotonic clock."""
 
@@ -40,6 +41,7 @@ class TuneProgress(Struct):
     def run_status(self, status: RunStatus) -> None:
         left_s = None if self.ends_at is None else max(0.0, self.ends_at - time.monotonic())
         left = f"; {duration(left_s)} left" if left_s is not None else ""
+        self.live.is_shared = self.activity == DIAGNOSIS  # the output of trials is not shown
         self.live.update(status, head=f"{self.activity}{self._best()}{left}")
 
     def search_started(self, space: Space, trial_s: float, left_s: float | None) -> None:

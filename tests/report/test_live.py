@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import fcntl
 import io
+import os
+import pty
+import struct
 import subprocess
 import sys
+import termios
 
 import pytest
 
@@ -91,6 +96,21 @@ def test_a_terminal_gets_one_line_that_goes_away() -> None:
     live.close()
     assert "step 7" in stream.getvalue()
     assert stream.getvalue().endswith("\x1b[2K")
+
+
+def test_on_a_terminal_that_the_script_writes_to_each_line_begins_at_the_left_edge() -> None:
+    parent, child = pty.openpty()
+    fcntl.ioctl(child, termios.TIOCSWINSZ, struct.pack("HHHH", 24, 40, 0, 0))
+    with open(child, "w") as stream:
+        stream.write("the script's bar")
+        live = ProgressDisplay(stream=stream, is_shared=True)
+        live.update(at("measuring", 1.0, 7))
+        stream.write("another bar")
+        live.close()
+        written = os.read(parent, 4096).decode()
+    os.close(parent)
+    edge = " " * 40 + "\r"  # from any column but the first one it goes on in the next line
+    assert written == f"the script's bar{edge}autotune: step 7\r\nanother bar{edge}"
 
 
 @pytest.mark.parametrize("frame", ["a\nb.py:1 f", "\x1b[31mred\x1b[0m.py:1 f"])
