@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -19,7 +19,7 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 
 from autotune import collect, machine, requirements
-from autotune.collect import artefacts, job_parts, lock, progress, stale_runs
+from autotune.collect import artefacts, job_parts, load_recordings, lock, progress, stale_runs
 from autotune.diagnose import (
     attachments,
     construction,
@@ -39,7 +39,7 @@ from autotune.diagnose.manifest import ManifestData
 from autotune.diagnose.notebook_cells import cell_lines
 from autotune.engine.evidence import EvidenceError
 from autotune.engine.load import load_rules
-from autotune.errors import ScriptError, UsageError
+from autotune.errors import AutotuneError, ScriptError, UsageError
 from autotune.history import commands
 from autotune.invocation import invoked
 from autotune.machine.software import release
@@ -47,6 +47,7 @@ from autotune.model.evidence import Fact
 from autotune.model.report import Report
 from autotune.model.rule import Rule
 from autotune.model.scanned import Bundle
+from autotune.outlet import print_stderr
 from autotune.scan.command import files_outside, project_pins, scan_command
 
 if TYPE_CHECKING:
@@ -241,19 +242,31 @@ def _measure(
                     options.request, command, folder, cwd=cwd, environ=environ, show=show, title=title, protected=root
                 )
             )
-        return measured(
-            collect.collect(
-                options.request,
-                command,
-                folder,
-                cwd=cwd,
-                environ=environ,
-                show=show,
-                stdout=options.stdout,
-                protected=root,
-                on_left=left,
+        try:
+            return measured(
+                collect.collect(
+                    options.request,
+                    command,
+                    folder,
+                    cwd=cwd,
+                    environ=environ,
+                    show=show,
+                    stdout=options.stdout,
+                    protected=root,
+                    on_left=left,
+                )
             )
-        )
+        except KeyboardInterrupt:
+            if not options.request.keep_going:
+                _tell_of_window(folder)
+            raise
+
+
+def _tell_of_window(folder: Path) -> None:
+    """Say how to see the window of an interrupted run, which is written before the what-if probes."""
+    with suppress(AutotuneError):
+        if any(one.window is not None and one.window.step_ends_ns for one in load_recordings.load(folder)):
+            print_stderr(f"autotune: the window was measured: autotune report {folder.name}")
 
 
 def _manifest_data(

@@ -199,3 +199,9 @@ class Verified(Struct, frozen=True):
 
     resume_command: str = ""
     """The command that adds pairs to this verification, as the report prints it."""
+
+    apply_command: str = ""
+    """The command that shows the edits of the second side; "" where they are in the files, or there are none."""
+
+    undo_command: str = ""
+    """The command that takes the edits of the second side back; "" where they are not in the files."""

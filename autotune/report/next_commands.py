@@ -56,7 +56,11 @@ def _chosen(written: Sequence[Recommendation]) -> str:
 
 
 def of_verified(verified: Verified) -> Iterator[NextCommand]:
-    """More pairs where these do not tell."""
+    """More pairs where these do not tell; else what the files do not agree with yet."""
+    if verified.verdict is Verdict.FASTER and verified.apply_command:
+        yield NextCommand(verified.apply_command, "the changes it would write")
+    if verified.verdict in (Verdict.SLOWER, Verdict.NO_DIFFERENCE) and verified.undo_command:
+        yield NextCommand(verified.undo_command, "takes the changes back")
     if verified.verdict is Verdict.CANNOT_TELL and verified.resume_command:
         yield NextCommand(verified.resume_command, "adds pairs to this result")
 

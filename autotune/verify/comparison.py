@@ -93,7 +93,15 @@ def patched(words: tuple[str, ...], options: apply.ApplyOptions, cwd: Path) -> t
         )
     run = applied_patches.run_of(planned.title)
     compared = sides.patched(words, planned.chosen, planned.files, f"{planned.title}, not applied yet")
-    return replace(compared, predicted=predicted(planned.chosen, run, planned.root)), run
+    command = _apply_command(options) if planned.files else ""
+    return replace(compared, predicted=predicted(planned.chosen, run, planned.root), apply_command=command), run
+
+
+def _apply_command(options: apply.ApplyOptions) -> str:
+    words = [word for name in options.select for word in ("--select", name)]
+    words += [word for effect in sorted(options.allow) for word in ("--allow", effect.value)]
+    named = [options.name] if options.name != apply.ApplyOptions().name else []
+    return shlex.join(["autotune", "apply", *words, "--diff", *named])
 
 
 def run_of(number: int, cwd: Path) -> str:
@@ -145,7 +153,8 @@ def _written(words: tuple[str, ...], journal: Journal, root: Path) -> tuple[Side
     run = applied_patches.run_of(journal.title)
     changes = _changes(root, journal, words)
     compared = sides.written(words, journal.number, present_files(journal), changes)
-    return replace(compared, predicted=predicted(changes, run, root)), run
+    undo = f"autotune undo {journal.number}"
+    return replace(compared, predicted=predicted(changes, run, root), undo_command=undo), run
 
 
 def _changes(root: Path, journal: Journal, words: Sequence[str]) -> tuple[PatchChange, ...]:

@@ -25,7 +25,9 @@ class Sides(Struct, frozen=True):
     """`words` are the command of each side; `files` the contents of each side where they differ, by real path.
 
     `against` says in words what is compared; `changes` are what differs and `predicted` what they should bring.
-    `beside` says what else could have been meant, and how to ask for it; "" where nothing could.
+    `beside` says what else could have been meant, and how to ask for it; "" where nothing could. `apply_command` shows
+    the edits that would make the second side of the files, `undo_command` makes them the first one again; "" where
+    there are none.
     """
 
     against: str
@@ -34,6 +36,8 @@ class Sides(Struct, frozen=True):
     changes: tuple[PatchChange, ...] = ()
     predicted: Gain | None = None
     beside: str = ""
+    apply_command: str = ""
+    undo_command: str = ""
 
     @property
     def edited(self) -> frozenset[Path]:

@@ -46,6 +46,8 @@ def summarise(
         seconds=seconds,
         predicted=sides.predicted,
         beside=sides.beside,
+        apply_command=sides.apply_command,
+        undo_command=sides.undo_command,
         notes=(*notes, *side_effects((start.escaped, start.kernel_refusal) for start in starts)),
         clock=clock,
         worth=clocks.validity(clock, starts, planned.turns is not None),

@@ -460,6 +460,8 @@ def test_an_interrupt_leaves_nothing_behind(interrupted, moment):
     assert processes_of(place.cwd) == []
     assert {path.name for path in place.cwd.iterdir()} == {".autotune", "train.py"}
     assert list(place.cwd.rglob("*scratch*")) == []
+    (run,) = place.cwd.glob(".autotune/runs/*")
+    assert (f"the window was measured: autotune report {run.name}\n" in errors) == (moment == "what-ifs")
 
 
 @pytest.mark.parametrize(

@@ -86,6 +86,21 @@ def test_of_a_search_it_is_the_patch_that_was_proven(effect: Effect, command: st
     assert list(of_tuned(tuned(verified=verified(changes=(replace(CHANGE, by_hand="set it"),))))) == []
 
 
+@pytest.mark.parametrize(
+    ("verdict", "commands"),
+    [
+        (Verdict.FASTER, ["autotune apply --diff"]),
+        (Verdict.SLOWER, ["autotune undo 3"]),
+        (Verdict.NO_DIFFERENCE, ["autotune undo 3"]),
+        (Verdict.CANNOT_TELL, []),
+    ],
+)
+def test_of_a_verification_it_is_what_the_files_do_not_agree_with(verdict: Verdict, commands: list[str]) -> None:
+    both = verified(verdict=verdict, apply_command="autotune apply --diff", undo_command="autotune undo 3")
+    assert [one.command for one in of_verified(both)] == commands
+    assert list(of_verified(verified(verdict=verdict))) == []
+
+
 def test_of_a_verification_it_is_more_pairs_where_these_do_not_tell() -> None:
     asked = "autotune verify --resume train.py"
     assert list(of_verified(verified(resume_command=asked))) == []

@@ -171,7 +171,7 @@ def test_the_last_patch_is_measured_on_a_copy_in_turns(root, runner) -> None:
     assert found.verdict is Verdict.FASTER
     assert found.estimate.speedup == pytest.approx(1.25)
     assert found.against == f"1 of 1 changes of run {run}, not applied yet"
-    assert found.beside == ""
+    assert (found.beside, found.apply_command, found.undo_command) == ("", "autotune apply --diff", "")
     assert [side for side, _ in runner.requests] == [BEFORE, AFTER, *found.schedule.order]
     assert runner.shown == [(side, {BEFORE: OLD, AFTER: NEW}[side]) for side, _ in runner.requests]
     assert (announced[0][0], announced[0][2]) == (found.schedule, found.against)
@@ -242,6 +242,7 @@ def test_of_a_patch_that_was_written_in_part_it_is_that_part(root, runner) -> No
     assert found.changes == (made,)
     assert verified(root, select=("DL002",)).changes == (rest,)
     assert verified(root, select=("DL001",)).against == "patch 1 (applied)"
+    assert (found.apply_command, found.undo_command) == ("", "autotune undo 1")
 
 
 def test_a_newer_run_is_compared_before_what_was_written_of_another(root, runner) -> None:

@@ -99,6 +99,7 @@ def _trials(tuned: Tuned, base: float | None) -> Picture:
         top = index * 40
         told = f"{speed:.2f}x" if speed is not None else text.OUTCOMES[trial.outcome] or "not known"
         shapes += [
+            _baseline(top, most),
             Label(0, top + 14, f"{trial.number}: {told}, {assignments(tuned.space.changes(trial.candidate))}"),
             Segment(0, top + 28, 100, top + 28, "axis"),
         ]
@@ -110,12 +111,12 @@ def _trials(tuned: Tuned, base: float | None) -> Picture:
     if verified is not None:
         found = verified.estimate
         shapes += [
+            _baseline(height, most),
             Label(0, height + 14, f"A/B confirmation: {found.speedup:.2f}x ({found.low:.2f} to {found.high:.2f})"),
             Segment(100 * found.low / most, height + 28, 100 * found.high / most, height + 28, "proof"),
             Dot(100 * found.speedup / most, height + 28, "proof", f"{found.speedup:.2f}x"),
         ]
         height += 40
-    shapes.insert(0, Segment(100 / most, 0, 100 / most, height, "limit"))
     keys = [Key("measured", "measured"), Key("limit", "1x, the baseline")]
     if forecasts:
         keys.insert(1, Key("predicted", "expected"))
@@ -128,6 +129,11 @@ def _trials(tuned: Tuned, base: float | None) -> Picture:
         tuple(shapes),
         tuple(keys),
     )
+
+
+def _baseline(top: float, most: float) -> Segment:
+    """The mark at 1x in one row, below its words."""
+    return Segment(100 / most, top + 18, 100 / most, top + 38, "limit")
 
 
 def _speedup(trial: SearchTrial, base: float | None) -> float | None:
