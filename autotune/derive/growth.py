@@ -98,7 +98,7 @@ def facts(view: RecordingView) -> Iterator[Fact]:
     yield Fact("growth.num_steps", RUN, planned)
     yield from _step(view, view.window, planned)
     yield from _memory(view, planned)
-    yield from _kept(view.recording)
+    yield from _kept_graphs(view.recording)
 
 
 def _step(view: RecordingView, window: MeasuredWindow, planned: int) -> Iterator[Fact]:
@@ -144,12 +144,14 @@ def _step_growth(view: RecordingView, window: MeasuredWindow) -> _Growth | None:
     own = _summed(parts, grown)
     is_certain = (
         _slope(own) * len(own) >= _least_rise(view.recording) * median(total)
-        and not (_is_crowded(view) and view.recording.torch_state.get("num_threads") != 1)
-        and _is_apart(own, [whole - part for whole, part in zip(total, own, strict=True)], _is_crowded(view) is False)
+        and not (_waited_for_cpus(view) and view.recording.torch_state.get("num_threads") != 1)
+        and _rest_is_flat(
+            own, [whole - part for whole, part in zip(total, own, strict=True)], _waited_for_cpus(view) is False
+        )
         and _computes(view.recording, grown, total, recorded.step_process_cpu_ns)
         and not (grown[0] == "data_wait" and view.train is not None and view.train.num_workers)
         and not _inputs_grow(view, len(edges))
-        and not _fills(view.recording)
+        and not _has_filling_deque(view.recording)
     )
     return _Growth(_slope(own) / MS, grown if is_certain else ())
 
@@ -158,7 +160,7 @@ def _least_rise(recording: Recording) -> float:
     return LEAST_RISE_ON_CUDA if recording.device_type == "cuda" else LEAST_RISE
 
 
-def _fills(recording: Recording) -> bool:
+def _has_filling_deque(recording: Recording) -> bool:
     return recording.kept_graphs is not None and recording.kept_graphs["num_filling"] > 0
 
 
@@ -167,7 +169,7 @@ def _growing_phases(parts: Sequence[Mapping[str, int]]) -> tuple[str, ...]:
     series = {phase: _summed(parts, (phase,)) for phase in set().union(*parts)}
     slopes = {phase: _slope(values) for phase, values in series.items()}
     ranked = sorted(slopes, key=lambda phase: -slopes[phase])
-    if not ranked or not _is_steady(series[ranked[0]]):
+    if not ranked or not _rises_steadily(series[ranked[0]]):
         return ()
     least = LEAST_PART * slopes[ranked[0]]
     taus = {phase: kendall_tau(_blocks(series[phase])) for phase in ranked if slopes[phase] >= least}
@@ -178,7 +180,7 @@ def _summed(parts: Sequence[Mapping[str, int]], phases: Sequence[str]) -> list[f
     return [float(sum(row.get(phase, 0) for phase in phases)) for row in parts]
 
 
-def _is_steady(values: Sequence[float]) -> bool:
+def _rises_steadily(values: Sequence[float]) -> bool:
     """Whether values rise all along, in both halves too."""
     half, slope = len(values) // 2, _slope(values)
     halves = values[:half], values[-half:]
@@ -186,13 +188,13 @@ def _is_steady(values: Sequence[float]) -> bool:
     return is_rising and all(_slope(each) >= LEAST_HALF * slope for each in halves)
 
 
-def _is_crowded(view: RecordingView) -> bool | None:
+def _waited_for_cpus(view: RecordingView) -> bool | None:
     """Whether others took the CPUs in the window; None where the system does not say it."""
     queued = view.recording.window.queued_ns if view.recording.window is not None else None
     return None if queued is None or queued < 0 or view.window is None else queued > CROWDED * view.window.wall_ns
 
 
-def _is_apart(own: Sequence[float], rest: Sequence[float], is_quiet: bool) -> bool:
+def _rest_is_flat(own: Sequence[float], rest: Sequence[float], is_quiet: bool) -> bool:
     """Whether the rest of the step, if there is one to tell by, does not rise as what grows does."""
     least = LEAST_REST * (median(rest) + median(own))
     if median(rest) < (min(least, LEAST_REST_NS) if is_quiet else least):
@@ -247,14 +249,14 @@ def _place(view: RecordingView, phases: Sequence[str]) -> tuple[str, int, str] |
     middle = window.warmup_steps + (window.steps - 1) / 2
     deviation = window.steps / 12**0.5
     late: dict[tuple[str, int, str], float] = {}
-    for place, (count, step_sum) in _sampled(view.recording.samples, phases).items():
+    for place, (count, step_sum) in _samples_by_line(view.recording.samples, phases).items():
         excess = step_sum / count - middle
         if count >= LEAST_SAMPLES and excess >= LEAST_DEVIATION * deviation / count**0.5:
             late[place] = excess * count
     return max(late, key=lambda place: late[place], default=None)
 
 
-def _sampled(samples: Sequence[Sample], phases: Sequence[str]) -> dict[tuple[str, int, str], tuple[int, int]]:
+def _samples_by_line(samples: Sequence[Sample], phases: Sequence[str]) -> dict[tuple[str, int, str], tuple[int, int]]:
     """{the user's line: (samples, sum of their steps)} of some phases."""
     found: dict[tuple[str, int, str], tuple[int, int]] = {}
     for sample in samples:
@@ -276,7 +278,7 @@ def _memory(view: RecordingView, planned: int) -> Iterator[Fact]:
         return
     per_row = (rows[-1][0] - rows[0][0]) / (len(rows) - 1)
     used = [float(each) for _, each in rows]
-    if not _is_steady(used):
+    if not _rises_steadily(used):
         yield Fact("growth.memory_is_steady", RUN, False)
         return
     more = round(_slope(used) / per_row)
@@ -285,7 +287,7 @@ def _memory(view: RecordingView, planned: int) -> Iterator[Fact]:
     yield Fact("growth.memory_bytes_then", RUN, round(used[-1]) + more * max(0, planned - rows[-1][0]))
 
 
-def _kept(recording: Recording) -> Iterator[Fact]:
+def _kept_graphs(recording: Recording) -> Iterator[Fact]:
     """Graphs of steps that are over and live on, where nearly all of them do."""
     kept, window = recording.kept_graphs, recording.window
     if kept is None or window is None:

@@ -60,7 +60,7 @@ class BackwardPasses:
     def calling(self, backward: Function, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """`backward(*args, **kwargs)`, noted."""
         stack = _users_stack(call_sites.outwards(sys._getframe(1)))
-        output = _derived(args, kwargs) if backward.__name__ == "grad" else None
+        output = _differentiated(args, kwargs) if backward.__name__ == "grad" else None
         noted = Pass(time.time_ns(), stack, self._trace.call_numbers(), output)
         try:
             return backward(*args, **kwargs)
@@ -90,7 +90,7 @@ def _package(filename: str) -> str:
     return parts[folder + 1].removesuffix(".py")
 
 
-def _derived(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Output | None:
+def _differentiated(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Output | None:
     """Of a call of torch.autograd.grad. None where the derivatives are weighed by numbers that another call may have
     otherwise, as those of a Jacobian are."""
     given = dict(zip(("outputs", "inputs", "grad_outputs"), args), **kwargs)
@@ -203,7 +203,7 @@ class RepeatedNodes:
                 stacks.setdefault(one.output, []).append(one.stack)
         rows: dict[tuple[tuple[str, int, str], ...], Row] = {}
         for output, again_ns in self._by_output.again_ns.items():
-            lines = _parting(stacks[output])
+            lines = _diverging_frames(stacks[output])
             row = rows.setdefault(lines, {"lines": list(lines), "passes": 0, "again_ns": 0})
             row["passes"] = max(row["passes"], self._by_output.most_runs(output))
             row["again_ns"] += again_ns
@@ -234,7 +234,7 @@ class _Repetitions:
         return max(self._runs[group].values())
 
 
-def _parting(stacks: Sequence[Stack]) -> tuple[tuple[str, int, str], ...]:
+def _diverging_frames(stacks: Sequence[Stack]) -> tuple[tuple[str, int, str], ...]:
     """(file, line, function) of the first frames that are not the same in all stacks: the calls of a helper that
     derives. One line, the innermost, where they do not part."""
     shared = 0

@@ -190,13 +190,13 @@ def _reaches(training: _Training, block: Block, made: Collection[str], depth: in
         function = called_function(index, call)
         if function is not None and function is not block:
             passed = list(_passed(index, function, call))
-            inner = {known for name, value in passed for known in _known_as(name, value, names)}
+            inner = {known for name, value in passed for known in _names_in_callee(name, value, names)}
             if inner and _reaches(training, function, inner, depth - 1):
                 return True
     return False
 
 
-def _known_as(parameter: str, value: ast.expr, names: Collection[str]) -> Iterator[str]:
+def _names_in_callee(parameter: str, value: ast.expr, names: Collection[str]) -> Iterator[str]:
     """How a function knows those of these names that it gets: "args.best" as "options.best" where it gets args."""
     own = _name(value)
     for name in names:
