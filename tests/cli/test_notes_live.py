@@ -58,7 +58,9 @@ def test_a_verification_is_a_note_and_a_page(root: Path) -> None:
     assert headings(page)[0] == "Training speed: before and after, measured"
     for number in re.findall(r"^\| step, median of the runs \| ([\d.]+ m?s) \| ([\d.]+ m?s) ", note, re.MULTILINE)[0]:
         assert number in page
-    assert "<svg" in page and page.count("<table") == 2
+    assert {"Before and after", "Changes", "What it rests on"} < set(headings(page))
+    assert ("Next" in headings(page)) == ("## Next" in note)
+    assert "<svg" in page and page.count("<table") == len(re.findall(r"^\| --- ", note, re.MULTILINE))
 
 
 def test_a_search_is_a_page_and_a_note(root: Path) -> None:
