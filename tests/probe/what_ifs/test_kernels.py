@@ -9,28 +9,14 @@ import warnings
 import jsonschema
 import pytest
 import torch
+from kineto_builders import CPU, CUDA, Event
 from test_snapshot import SCHEMA
 from torch.utils.data import DataLoader, TensorDataset
 
 from autotune.probe import profiling, snapshot
 from autotune.probe.what_ifs import kernels, schedule
 
-CUDA, CPU = torch._C._autograd.DeviceType.CUDA, torch._C._autograd.DeviceType.CPU
 SGEMM = "ampere_sgemm_128x64_nn"
-
-
-class Event:
-    """A _KinetoEvent, as far as it is asked."""
-
-    def __init__(self, name, start, length, device=CUDA, identity=0, linked=0, annotation=False, resource=7):
-        self.name = lambda: name
-        self.start_ns = lambda: start
-        self.duration_ns = lambda: length
-        self.device_type = lambda: device
-        self.correlation_id = lambda: identity
-        self.linked_correlation_id = lambda: linked
-        self.is_user_annotation = lambda: annotation
-        self.device_resource_id = lambda: resource
 
 
 def test_the_fake_event_asks_nothing_that_torchs_own_lacks():
