@@ -6,20 +6,21 @@ import os
 import re
 import stat
 from collections.abc import Iterable, Iterator, Mapping
-from fnmatch import fnmatchcase
 from pathlib import Path
 
 from msgspec import Struct
+
+from autotune import reading
 
 FileId = tuple[int, int]
 """Device and inode."""
 
 HEAD_BYTES = 1 << 16
-"""Of a job script: its directives stand above the first command."""
+"""A larger file is no job script."""
 
 MOST_SCRIPTS = 200
 
-DIRECTIVE = re.compile(rb"^#(SBATCH|PBS|BSUB)[ \t]+([^\n]*)", re.MULTILINE)
+DIRECTIVE = re.compile(rb"^#(SBATCH|PBS|BSUB|\$)[ \t]+([^\n]*)", re.MULTILINE)
 OUTPUT = re.compile(
     r"(?:^|\s)(?:--output|--error|-oo|-eo|-o|-e)(?:[ \t]*=[ \t]*|[ \t]+|(?<=-[oe]))(\"[^\"]*\"|'[^']*'|\S+)"
 )
@@ -28,6 +29,12 @@ OUTPUT = re.compile(
 STANDS_FOR = re.compile(r"%\d*[A-Za-z%]|\$\{?\w+\}?|\^array_index\^")
 """In the name of a log: %j, %4t, $PBS_JOBID."""
 
+HOST = re.compile(r"^[\w.-]+:(?=/)")
+"""PBS names the machine before the path."""
+
+NUMBERS = "jJAatnsI"
+"""The letters that stand for numbers, of jobs, tasks and nodes. The others stand for names, which have no / in them."""
+
 NAMED_BY = ("LSB_OUTPUTFILE", "LSB_ERRORFILE", "SGE_STDOUT_PATH", "SGE_STDERR_PATH")
 """Variables in which LSF and Grid Engine name the logs of a job."""
 
@@ -35,7 +42,7 @@ SUBMITTED_FROM = ("SLURM_SUBMIT_DIR", "PBS_O_WORKDIR", "LS_SUBCWD", "SGE_O_WORKD
 
 
 class JobLogs(Struct, frozen=True):
-    """`files` are open for what processes print; `names` are patterns (fnmatch) of real paths."""
+    """`files` are open for what processes print; `names` are regular expressions of whole real paths."""
 
     files: frozenset[FileId] = frozenset()
     names: tuple[str, ...] = ()
@@ -46,7 +53,7 @@ class JobLogs(Struct, frozen=True):
             about = os.lstat(path)
         except OSError:
             return False
-        is_named = any(fnmatchcase(path, name) for name in self.names)
+        is_named = any(re.fullmatch(name, path) for name in self.names)
         return stat.S_ISREG(about.st_mode) and (is_named or (about.st_dev, about.st_ino) in self.files)
 
 
@@ -58,7 +65,7 @@ def job_logs(environ: Mapping[str, str]) -> JobLogs:
 def printed_into(pids: Iterable[int]) -> frozenset[FileId]:
     """The plain files into which processes print, also through programs that read their pipes: those of tee, too."""
     found: set[FileId] = set()
-    todo, seen = list(pids), set[int]()
+    todo, seen, pipes = list(pids), set[int](), set[FileId]()
     while todo:
         pid = todo.pop()
         if pid in seen:
@@ -68,7 +75,8 @@ def printed_into(pids: Iterable[int]) -> frozenset[FileId]:
             about = _stat(f"/proc/{pid}/fd/{descriptor}")
             if about is not None and stat.S_ISREG(about.st_mode):
                 found.add((about.st_dev, about.st_ino))
-            elif about is not None and stat.S_ISFIFO(about.st_mode):
+            elif about is not None and stat.S_ISFIFO(about.st_mode) and (about.st_dev, about.st_ino) not in pipes:
+                pipes.add((about.st_dev, about.st_ino))
                 readers = [one for one in _processes() if _id(f"/proc/{one}/fd/0") == (about.st_dev, about.st_ino)]
                 found.update(of_tee for one in readers if _is_tee(one) for of_tee in _written(one))
                 todo += readers
@@ -115,15 +123,38 @@ def _of_scheduler(environ: Mapping[str, str]) -> Iterator[str]:
     names = [environ[name] for name in NAMED_BY if environ.get(name)]
     if job := environ.get("SLURM_JOB_ID"):
         array = environ.get("SLURM_ARRAY_JOB_ID")
-        names.append(f"slurm-{array}_{environ.get('SLURM_ARRAY_TASK_ID', '*')}.out" if array else f"slurm-{job}.out")
+        names.append(f"slurm-{array}_%a.out" if array else f"slurm-{job}.out")
     if job := environ.get("PBS_JOBID"):
-        names += [f"{environ.get('PBS_JOBNAME', '*')}.{kind}{job.partition('.')[0]}" for kind in "oe"]
+        names += [f"{environ.get('PBS_JOBNAME', '%x')}.{kind}{job.partition('.')[0]}" for kind in "oe"]
     if names:
         names += [name for script in _job_scripts(folder, environ) for name in _outputs(script)]
     for name in names:
-        pattern = STANDS_FOR.sub("*", name)
-        if pattern.strip("*/."):
-            yield f"{os.path.realpath(folder)}/{pattern.removeprefix('./')}" if pattern[0] != "/" else pattern
+        path = os.path.normpath(os.path.join(os.path.realpath(folder), HOST.sub("", name)))
+        if STANDS_FOR.sub("", os.path.basename(path)):
+            yield _pattern(path, environ)
+
+
+def _pattern(path: str, environ: Mapping[str, str]) -> str:
+    """A regular expression of the paths that one with codes and variables stands for, in this job where it is known."""
+    known = {
+        "j": environ.get("SLURM_JOB_ID"),
+        "A": environ.get("SLURM_ARRAY_JOB_ID"),
+        "a": environ.get("SLURM_ARRAY_TASK_ID"),
+        "x": environ.get("SLURM_JOB_NAME"),
+    }
+
+    def meant(code: re.Match[str]) -> str:
+        letter = code[0][-1] if code[0][0] == "%" else ""
+        value = known.get(letter) if letter else environ.get(code[0].strip("${}"))
+        if value:
+            return f"0*{re.escape(value)}"
+        return r"\d+" if letter and letter in NUMBERS else "[^/]+"
+
+    parts, at = [], 0
+    for code in STANDS_FOR.finditer(path):
+        parts += [re.escape(path[at : code.start()]), meant(code)]
+        at = code.end()
+    return "".join([*parts, re.escape(path[at:])])
 
 
 def _job_scripts(folder: str, environ: Mapping[str, str]) -> Iterator[str]:
@@ -140,12 +171,8 @@ def _job_scripts(folder: str, environ: Mapping[str, str]) -> Iterator[str]:
 
 def _outputs(script: str) -> list[str]:
     """The logs that the directives of a script name; nothing of what is no script."""
-    about = _stat(script)
-    if about is None or not stat.S_ISREG(about.st_mode):
-        return []
     try:
-        with open(script, "rb") as file:
-            head = file.read(HEAD_BYTES)
+        head = reading.read(script, most_bytes=HEAD_BYTES)
     except OSError:
         return []
     lines = DIRECTIVE.findall(head) if head.startswith(b"#!") else []

@@ -350,10 +350,10 @@ class LineSample(TypedDict):
     """The function of a library that the innermost one had called, "module.name"; "" for none."""
 
     module: str
+    """Name of the innermost module that ran; "" for none."""
+
     root: NotRequired[int]
     """The root model that ran then, -1 without one; absent from older Recordings."""
-
-    """Name of the innermost module that ran; "" for none."""
 
     count: int
 

@@ -294,7 +294,7 @@ def bundle(
         *told,
         *environment.facts(parts.launches, is_spread=jobs.is_spread(parts.launches, library)),
         *jobs.facts(parts.launches, library),
-        *(jobs.cards_beside(parts.files[0], library) if _may_lack_precision(parts.facts) else ()),
+        *(jobs.cards_beside(parts.files[0], library) if _needs_cards(parts) else ()),
         *software,
     ]
     return Bundle(
@@ -324,8 +324,10 @@ def _least_memory(
     yield from least_memory.facts(parts.calls, named, parts.launches, told, python)
 
 
-def _may_lack_precision(facts: Iterable[Fact]) -> bool:
-    return any(fact.name == "code.names_no_lower_precision" for fact in facts)
+def _needs_cards(parts: BundleFiles) -> bool:
+    """Whether cards that jobs beside it name may matter to a script: one that no command starts, without a lower
+    precision."""
+    return not parts.launches and any(fact.name == "code.names_no_lower_precision" for fact in parts.facts)
 
 
 def _has_compute_loss(facts: Iterable[Fact]) -> bool:

@@ -20,12 +20,21 @@ TEXTS = (
 )
 """How the names of files end that may name a script."""
 
+DATA = (".json", ".txt")
+"""A large one of these is no text that names scripts."""
+
+OF_CI = (".github", ".circleci", ".gitlab")
+"""Hidden folders whose files start scripts."""
+
 FILE = re.compile(rb"([\w.-]+)\.(?:py|ipynb)\b")
 MODULES = re.compile(
     rb"^[ \t]*from[ \t]+([\w.]+)[ \t]+import[ \t]*\(?([\w, \t\n]+)"
-    rb"|^[ \t]*import[ \t]+([\w., \t]+)|[ \t]-m[ \t]+([\w.]+)",
+    rb"|^[ \t]*import[ \t]+([\w., \t]+)|(?:^|[ \t])-m[ \t]+([\w.]+)|[\"']-m[\"'],\s*[\"']([\w.]+)"
+    rb"|import_module\(\s*[\"']([\w.]+)|[\"']([\w.]+):\w+[\"']",
     re.MULTILINE,
 )
+"""Modules that are imported or started, entry points of a package among them."""
+
 STARTS = re.compile(rb"\b(?:python3?|torchrun|launch|deepspeed|srun|uv run)\b[^\n]*\.py\b")
 """A command that starts a script."""
 
@@ -54,18 +63,20 @@ class NamedScripts(Struct):
             try:
                 data = reading.read(self.root / name, most_bytes=MOST_BYTES)
             except OSError:
-                data = b""
-            if number >= MOST_FILES:
+                data = None
+            if number >= MOST_FILES or (data is None and not name.endswith(DATA)):
                 self._is_whole = False
                 return
-            for stem in _named(data):
+            for stem in _named(data or b""):
                 by_name.setdefault(stem, set()).add(name)
-            self._has_commands |= not name.endswith(SCRIPTS) and STARTS.search(data) is not None
+            self._has_commands |= not name.endswith(SCRIPTS) and STARTS.search(data or b"") is not None
 
 
 def _texts(root: Path) -> Iterator[str]:
     for folder, inner, names in os.walk(root):
-        inner[:] = sorted(one for one in inner if one not in SKIPPED_FOLDERS and not one.startswith("."))
+        inner[:] = sorted(
+            one for one in inner if one not in SKIPPED_FOLDERS and (one in OF_CI or not one.startswith("."))
+        )
         below = os.path.relpath(folder, root).replace(os.sep, "/")
         yield from (posixpath.normpath(f"{below}/{one}") for one in sorted(names) if one.endswith(TEXTS))
 

@@ -18,12 +18,13 @@ from autotune.catalogue.frameworks import frameworks
 from autotune.model.evidence import RUN, Fact, Location
 
 UNUSED = re.compile(
-    rb"#[^\n]*|(?s:(\"{3}|'{3}).*?\1)|^[ \t]*(?:from[ \t]+[\w.]+[ \t]+)?import\b(?:[^\n(\\]|\\\n)*(?:\([^)]*\))?"
+    rb"(?:^|(?<=\s))#[^\n]*|(?s:(\"{3}|'{3}).*?\1)"
+    rb"|^[ \t]*(?:from[ \t]+[\w.]+[ \t]+)?import\b(?![^\n]*\bas\b)(?:[^\n(\\;]|\\\n)*(?:\([^)]*\))?"
     rb"|\b(?:\w+\.)*autocast\([^()\n]*\benabled\s*=\s*False\b[^()\n]*\)",
     re.MULTILINE,
 )
 """What of a Python file says nothing of a run: comments, texts over several lines, imports, whose names count where
-they are used, and what keeps a part in fp32."""
+they are used (under another name the import tells), and what keeps a part in fp32."""
 
 LOWER_PRECISION = re.compile(
     rb"autocast|GradScaler|b?float16|\.half\(|(?<![a-z])amp(?![a-z])|bf16|fp16|tf32|matmul_precision|mixed_precision"
@@ -65,6 +66,7 @@ SAVE_LINE = re.compile(rb"^[^#\n]*?\b(?:torch\.save|joblib\.dump|pickle\.dump|sa
 RESTORES = re.compile(
     rb"(?:opt|sched|solver|adam|sgd|trainer)\w*(?:\[[^\]\n]*\])?\.load_state_dict\(|[\])]\.load_state_dict\("
     rb"|(?<![\w.])(?:state|obj|module|attr|component|item|value|v)\w?\.load_state_dict\(|load_state_dict\([^\n]*opt"
+    rb"|(?<![\w.])\w{1,2}\.load_state_dict\(|checkpointer\w*\.load\("
     rb"|load_state\(|auto_resume|load_optim|dcp\.load|resume_or_load|load_objects|fabric\.load",
     re.IGNORECASE,
 )

@@ -109,6 +109,41 @@ def test_outside_of_a_job_a_script_of_one_names_nothing(tmp_path: Path) -> None:
     assert is_log("train.log", tmp_path, SLURM)
 
 
+@pytest.mark.parametrize(
+    ("option", "other"),
+    [
+        ("--output=%x-%j", "model-final.pt"),
+        ("--output=logs/%x/%j", "logs/a/b/4711"),
+        ("--output=%x", "model.pt"),
+        ("--output=logs/%j.out", "logs/4712.out"),
+    ],
+)
+def test_the_files_of_another_job_and_of_the_script_are_none(option: str, other: str, tmp_path: Path) -> None:
+    (tmp_path / "job.sbatch").write_text(SCRIPT.format(option=option))
+    assert not is_log(other, tmp_path, {**SLURM, "SLURM_JOB_NAME": "train"})
+
+
+def test_a_link_is_no_job_script(tmp_path: Path) -> None:
+    outside = tmp_path / "outside"
+    outside.write_text(SCRIPT.format(option="--output=train.log"))
+    folder = tmp_path / "project"
+    folder.mkdir()
+    (folder / "job.sbatch").symlink_to(outside)
+    assert not is_log("train.log", folder, SLURM)
+
+
+@pytest.mark.parametrize("name", ["p[1]/slurm-4711.out", "../logs/4711.out"])
+def test_folders_with_signs_and_above(name: str, tmp_path: Path) -> None:
+    folder = tmp_path / "p[1]"
+    folder.mkdir()
+    (folder / "job.sbatch").write_text(SCRIPT.format(option="-o ../logs/%j.out"))
+    (tmp_path / "logs").mkdir()
+    file = tmp_path / name.removeprefix("../")
+    file.write_text("")
+    logs = job_logs({**SLURM, "SLURM_SUBMIT_DIR": str(folder)})
+    assert logs.has(str(file))
+
+
 def test_a_pattern_that_would_be_any_file_is_none(tmp_path: Path) -> None:
     (tmp_path / "job.sbatch").write_text(SCRIPT.format(option="--output=%j"))
     assert not is_log("model.pt", tmp_path, SLURM)

@@ -61,9 +61,31 @@ def test_of_a_project_with_too_many_files_nothing_is_said(tmp_path: Path, monkey
     assert is_named_nowhere(tmp_path, COMMAND) is None
 
 
-def test_a_text_that_cannot_be_read_names_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    (tmp_path / "README.md").write_text("python main.py old.py\n")
+def test_of_a_project_with_a_text_that_cannot_be_read_nothing_is_said(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "README.md").write_text("python main.py other.py\n")
     (tmp_path / "run.md").write_text("python main.py\n")
-    assert not NamedScripts(tmp_path).names_nowhere("old.py")
-    monkeypatch.setattr(named_scripts, "MOST_BYTES", 16)
     assert NamedScripts(tmp_path).names_nowhere("old.py")
+    monkeypatch.setattr(named_scripts, "MOST_BYTES", 16)
+    assert not NamedScripts(tmp_path).names_nowhere("old.py")
+    (tmp_path / "README.md").rename(tmp_path / "data.json")
+    assert NamedScripts(tmp_path).names_nowhere("old.py"), "a large file of data"
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        (".github/workflows/ci.yml", "run: python old.py"),
+        ("pyproject.toml", 'go = "old:main"'),
+        ("job.yaml", 'command: ["python", "-m", "old"]'),
+        ("run.sh", "python \\\n-m old"),
+        ("main.py", 'importlib.import_module("old")'),
+    ],
+)
+def test_other_ways_to_name_a_script(name: str, text: str, tmp_path: Path) -> None:
+    (tmp_path / "run.md").write_text("python main.py\n")
+    assert NamedScripts(tmp_path).names_nowhere("old.py")
+    (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+    (tmp_path / name).write_text(text)
+    assert not NamedScripts(tmp_path).names_nowhere("old.py")

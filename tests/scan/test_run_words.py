@@ -50,6 +50,9 @@ def stated(root: Path, imports: str, **modules: str) -> dict[str, object]:
         (RESNET + "from torch.cuda.amp import autocast\nwith autocast():\n    pass\n", None),
         (RESNET + "from torch.cuda import amp\nscaler = amp.GradScaler()\n", None),
         (RESNET + "torch.backends.cuda.matmul.allow_tf32 = True\n", None),
+        (RESNET + "from torch.amp import autocast as ac\nwith ac('cuda'):\n    pass\n", None),
+        (RESNET + "import torch; scaler = torch.amp.GradScaler()\n", None),
+        (RESNET + "name = '#%s'; y.half()\n", None),
     ],
 )
 def test_a_lower_precision_in_any_file_is_enough_for_silence(
@@ -109,6 +112,8 @@ class Saver:
         (f"{HELPER}        model.module.load_state_dict(state)\n", True),
         (f"{HELPER}        getattr(self, key).load_state_dict(state[key])\n", None),
         (f"{HELPER}        for key, module in self.parts:\n            module.load_state_dict(state[key])\n", None),
+        (f"{HELPER}        for o, s in zip(parts, state):\n            o.load_state_dict(s)\n", None),
+        (f"{HELPER}        self.checkpointer.load(path)\n", None),
         ("def make():\n    pass\n", None),
     ],
 )

@@ -24,6 +24,7 @@ from .prefixes import GrowingInputs
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable
+    from types import FrameType
     from typing import Any
 
     from ..session import ProbeSession
@@ -160,7 +161,7 @@ class RowComparison:
             self._follow(place, None, output, -1)
 
     def _note_data(self, inputs: Any) -> None:
-        """What the first layer of a step gets."""
+        """What the first layer, or product, of a step gets."""
         if self._inputs[-1] is None and isinstance(inputs, sys.modules["torch"].Tensor):
             self._inputs[-1] = float(inputs.detach().sum())
 
@@ -259,13 +260,15 @@ PRODUCTS = ("linear", "matmul", "__matmul__", "mm")
 
 def products(note: Function) -> Any:
     """A mode of torch's functions that tells `note(place, inputs, output)` of products that lines of the user's make
-    with a weight, from now until `undo`; None under torch.compile, which would compile anew in it.
+    with a weight, from now until `undo`. None under torch.compile, which would compile anew in it, and within a mode of
+    the script's (`with torch.device(...)`), which may end before ours.
 
     A mode, because functions that were replaced would be seen: by torch.compile and torch.jit, by code that compares.
     """
     from torch import overrides
 
-    if describe.has_compiled_code():
+    modes: Any = overrides
+    if describe.has_compiled_code() or modes._get_current_function_mode_stack():
         return None
 
     class Products(overrides.TorchFunctionMode):
@@ -278,24 +281,43 @@ def products(note: Function) -> Any:
         ) -> Any:
             output = function(*args, **(kwargs or {}))
             if getattr(function, "__name__", "") in PRODUCTS and self.pid == os.getpid():
-                try:
-                    caller = sys._getframe(1)
-                    if len(args) > 1 and call_sites.is_user(caller.f_code.co_filename) and is_weight(args[1]):
-                        note((caller.f_code.co_filename, call_sites.line_of(caller)), args[0], output)
-                except Exception:  # one that shows nothing: inside vmap
-                    pass
+                _tell(note, sys._getframe(1), _operands(args, kwargs), output)
             return output
 
         def undo(self) -> None:
-            """A mode that the script has begun since, and not ended, is not to be ended in its place."""
             self.pid = None
-            innermost: Any = overrides._get_current_function_mode
-            if innermost() is self:
-                self.__exit__(None, None, None)
+            _take_out(self, modes)
 
     mode: Any = Products()
     mode.__enter__()
     return mode
+
+
+def _tell(note: Function, caller: FrameType, operands: list[Any], output: Any) -> None:
+    """A product that `caller` makes, if that is the user's and one of the operands a weight."""
+    try:
+        given, weight = operands
+        if call_sites.is_user(caller.f_code.co_filename) and is_weight(weight):
+            note((caller.f_code.co_filename, call_sites.line_of(caller)), given, output)
+    except Exception:  # a tensor that shows nothing: inside vmap
+        return
+
+
+def _take_out(mode: Any, modes: Any) -> None:
+    """`mode` ends; those that the script has begun since, and not ended, stay. `modes` is torch.overrides."""
+    above = []
+    while mode in modes._get_current_function_mode_stack():
+        above.append(modes._pop_mode())
+    for one in reversed(above):
+        if one is not mode:
+            modes._push_mode(one)
+
+
+def _operands(args: tuple[Any, ...], kwargs: dict[str, Any] | None) -> list[Any]:
+    """The two operands of one of PRODUCTS."""
+    given = kwargs or {}
+    named = [given[name] for name in ("input", "weight", "other", "mat2") if name in given]
+    return [*args, *named][:2]
 
 
 def is_weight(tensor: Any) -> bool:

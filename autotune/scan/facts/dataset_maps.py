@@ -19,6 +19,12 @@ from autotune.syntax.python import last_name
 HUB = frozenset({"datasets"})
 """The package whose datasets have this `map`."""
 
+MAKES = ("load_dataset", "load_from_disk", "concatenate_datasets", "from_generator", "from_list")
+"""What makes datasets of this package: a project may have one of the same name, and another library a `map`."""
+
+OTHERS = re.compile(r"WebDataset|\bwds\b|\btf\.|\bpd\.|DataPipe|\bPool\b|\bray\b")
+"""In what a `map` is called on: pipelines that are lazy, or have processes of their own."""
+
 TOKENIZES = re.compile(r"(?:^|_)tokenizer$|^apply_chat_template$")
 """What is called where a row becomes tokens."""
 
@@ -33,13 +39,23 @@ def facts(script: ScriptAnalysis) -> Iterator[Fact]:
     and its function tokenises rows one by one, or decodes pictures or sound."""
     index = script.view.index
     roots = {module.partition(".")[0] for module in index.imports}
-    if not roots & HUB or _may_stream(script.view) or _is_tiny(script.view):
+    if (
+        not roots & HUB
+        or not any(name in index.called for name in MAKES)
+        or _may_stream(script.view)
+        or _is_tiny(script.view)
+    ):
         return
     media: list[ast.Call] = []
     texts: list[ast.Call] = []
     for call in index.called.get("map", ()):
         function = _mapped(call)
-        if function is None or is_reached(script.view, call) is False or not _is_alone(script.view, call):
+        if (
+            function is None
+            or OTHERS.search(ast.unparse(call.func))
+            or is_reached(script.view, call) is False
+            or not _is_alone(script.view, call)
+        ):
             continue
         found = list(functions_of(script.view, function))
         if any(decodes(script.view, one) for one in found):

@@ -60,6 +60,7 @@ TIED = {
     "operator": lambda h, table: h @ table.T,
     "matmul": lambda h, table: torch.matmul(h, table.t()),
     "method": lambda h, table: h.matmul(table.t()),
+    "by name": lambda h, table: nn.functional.linear(input=h, weight=table),
 }
 
 
@@ -106,12 +107,18 @@ def test_a_model_without_layers_is_looked_at(rows_of):
 def test_a_mode_that_the_script_has_begun_meanwhile_is_left_to_it():
     noted = []
     mode = rows.products(lambda *given: noted.append(given))
-    with torch.device("cpu"):
+    with torch.device("meta"):
         mode.undo()
-        assert torch.overrides._get_current_function_mode() is not mode
-        torch.ones(2, 2) @ nn.Parameter(torch.ones(2, 2))
+        assert torch.zeros(1).device.type == "meta"
+        torch.zeros(2, 2) @ nn.Parameter(torch.zeros(2, 2))
+    assert torch.zeros(1).device.type == "cpu"
+    assert torch.overrides._get_current_function_mode() is None
     assert not noted
-    torch.overrides._pop_mode()
+
+
+def test_within_a_mode_of_the_scripts_nothing_is_looked_at():
+    with torch.device("meta"):
+        assert rows.products(print) is None
 
 
 def net():

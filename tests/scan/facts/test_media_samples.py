@@ -139,3 +139,13 @@ def test_a_map_in_one_process(mapped: str, name: str, flags: dict[str, str | boo
 def test_a_map_of_another_library_is_none() -> None:
     text = MAP.replace("MAPPED", "sound").replace("NAME", "'a'").replace("from datasets import", "from mine import")
     assert not any(one.startswith("code.maps") for one in facts(scan(text)))
+
+
+def test_a_package_of_the_project_with_the_hubs_name_is_none() -> None:
+    text = MAP.replace("MAPPED", "sound").replace("load_dataset(NAME)", "build_dataset(args)")
+    assert not any(one.startswith("code.maps") for one in facts(scan(text)))
+
+
+def test_a_pipeline_of_its_own_beside_the_hubs_is_none() -> None:
+    text = MAP.replace("rows.map(MAPPED)", "wds.WebDataset(SHARDS).map(sound)").replace("NAME", "'a'")
+    assert not any(one.startswith("code.maps") for one in facts(scan(text)))
