@@ -45,7 +45,7 @@ class JobSummary(Struct, frozen=True, kw_only=True):
 
     lost_share: float | None
     """Of the time of the measured steps: what all proposed changes of a known gain together would save, as predicted.
-    Known without the length of the run; None where no proposed change has a known gain."""
+    Known without the length of the run; None where changes are proposed and no gain of theirs is known."""
 
     hours_lost: float | None
     """The same of the whole run, in hours; None also where the length of the run is not known."""

@@ -1432,7 +1432,7 @@ class JobRow(TypedDict):
 
     lost_share: float | None
     """Of the time of the measured steps: what all proposed changes of a known gain together would save, as predicted.
-    Known without the length of the run; null where no proposed change has a known gain."""
+    Known without the length of the run; null where changes are proposed and no gain of theirs is known."""
 
     hours_lost: float | None
     """The same of the whole run, in hours; null also where the length of the run is not known."""
