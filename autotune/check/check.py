@@ -21,7 +21,7 @@ from msgspec.structs import replace
 
 from autotune import reading
 from autotune.catalogue.dialects import Version
-from autotune.check import collecting, configuration, foreign_code, suppression
+from autotune.check import configuration, foreign_code, garbage_collection, suppression
 from autotune.engine.load import load_rules
 from autotune.model.checked import Checked, CheckedBundle
 from autotune.model.evidence import RUN, Evidence, Fact, Location, Value
@@ -78,7 +78,7 @@ def check(options: CheckOptions, *, cwd: Path, progress: Callable[[str, int, int
     if options.on is not None:
         machine_facts = _with_card(machine_facts, options.on)
     profile = _load_profile(options.profile, cwd)
-    with collecting.rarely():
+    with garbage_collection.rare_collections():
         scanned = scan(paths, root=root, exclude=config.exclude, versions=versions, progress=progress)
         observed = profile.observed(scanned.bundles, root) if profile is not None else [None] * len(scanned.bundles)
         judged, unjudged = _judge(scanned.bundles, rules, machine_facts, observed)

@@ -76,7 +76,7 @@ class Isolation(Struct, frozen=True):
     """How one run is isolated. `layer` is kernel or hooks; `why` says, of hooks, why it is not the kernel.
 
     `settings` is what the probe gets, `plan` the mounts of the kernel layer, `before` the project's files as they were.
-    `logs` are the files into which a shell or a scheduler puts what is printed.
+    `logs` are the files that a shell or a scheduler redirects the output to.
     """
 
     layer: str

@@ -1,4 +1,4 @@
-"""The logs of a job: files into which a shell or a scheduler puts what its processes print. No script wrote them."""
+"""The logs of a job: files that a shell or a scheduler redirects the output of its processes to."""
 
 from __future__ import annotations
 
@@ -143,7 +143,7 @@ def _pattern(path: str, environ: Mapping[str, str]) -> str:
         "x": environ.get("SLURM_JOB_NAME"),
     }
 
-    def meant(code: re.Match[str]) -> str:
+    def expanded(code: re.Match[str]) -> str:
         letter = code[0][-1] if code[0][0] == "%" else ""
         value = known.get(letter) if letter else environ.get(code[0].strip("${}"))
         if value:
@@ -152,7 +152,7 @@ def _pattern(path: str, environ: Mapping[str, str]) -> str:
 
     parts, at = [], 0
     for code in STANDS_FOR.finditer(path):
-        parts += [re.escape(path[at : code.start()]), meant(code)]
+        parts += [re.escape(path[at : code.start()]), expanded(code)]
         at = code.end()
     return "".join([*parts, re.escape(path[at:])])
 
@@ -170,7 +170,7 @@ def _job_scripts(folder: str, environ: Mapping[str, str]) -> Iterator[str]:
 
 
 def _outputs(script: str) -> list[str]:
-    """The logs that the directives of a script name; nothing of what is no script."""
+    """The log files that the directives of a job script name; none for any other file."""
     try:
         head = reading.read(script, most_bytes=HEAD_BYTES)
     except OSError:

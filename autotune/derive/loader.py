@@ -136,9 +136,10 @@ def _costs(view: RecordingView, loader: LoaderSubject) -> dict[str, Value | None
         values["batch_bytes"] = round(sum(sizes) / len(sizes))
     if wall_ns:
         values["batch_ms"] = wall_ns / len(rows) / MS
-        told = [row for row in rows if row.queued_ns is not None] or rows
-        spent = (sum(row.cpu_ns for row in told), sum(row.wall_ns for row in told))
-        values |= _cpu_shares(*spent, sum(row.queued_ns or 0 for row in told))
+        # The queue is read for a part of the batches. Where the system does not tell it, all of a wait is the batch's.
+        timed = [row for row in rows if row.queued_ns is not None] or rows
+        cpu_ns, timed_ns = sum(row.cpu_ns for row in timed), sum(row.wall_ns for row in timed)
+        values |= _cpu_shares(cpu_ns, timed_ns, sum(row.queued_ns or 0 for row in timed))
         values["collate_share"] = min(1.0, sum(row.collate_wall_ns for row in rows) / wall_ns)
     return values
 

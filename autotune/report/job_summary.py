@@ -64,7 +64,7 @@ def _hours_lost(report: Report) -> float | None:
 
 
 def _known_stages(report: Report) -> tuple[Stage, ...]:
-    """The stages where what is lost is known; nothing otherwise."""
+    """The stages of a report whose lost time is known; empty for any other report."""
     found = stages(report)
     return found if len(found) > 1 or (found and _is_clean(report)) else ()
 

@@ -325,7 +325,7 @@ def _least_memory(
 
 
 def _needs_cards(parts: BundleFiles) -> bool:
-    """Whether cards that jobs beside it name may matter to a script: one that no command starts, without a lower
+    """Whether the GPUs named in batch scripts beside a script matter to it: no command starts it, and it sets no lower
     precision."""
     return not parts.launches and any(fact.name == "code.names_no_lower_precision" for fact in parts.facts)
 

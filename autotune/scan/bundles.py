@@ -22,7 +22,7 @@ from autotune.scan.library import Library
 from autotune.scan.named_scripts import NamedScripts
 
 ASKS_FOR_USE = "arguments.removed"
-"""The fact of which it matters whether anybody starts the script: all texts of a project are read for that."""
+"""The weight of this fact depends on whether anybody starts the script; for that all texts of a project are read."""
 
 OF_UNDECLARED = ("arguments.declared", "arguments.may_pass_num_items", "names.declared")
 """Facts that hold because nothing near a file declares a release."""

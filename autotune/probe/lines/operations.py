@@ -208,8 +208,9 @@ def tabulate(
 class _Makers:
     """Which place made the nodes of the backward pass, and in whose repetition.
 
-    An operation bears the number that the next node of its thread gets when it begins; the last one that bears a number
-    made that node. One that makes several nodes, as an assignment into a slice does, bears the number of the first.
+    When an operation begins, it takes the number of the next node of its thread. Several nested operations share a
+    number: the last of them made the node. An assignment into a slice makes several nodes, and has the number of the
+    first.
     """
 
     def __init__(self) -> None:

@@ -272,7 +272,7 @@ def products(note: Function) -> Any:
         return None
 
     class Products(overrides.TorchFunctionMode):
-        """On in this process until it is told to stop."""
+        """Active in this process until `undo`."""
 
         pid: int | None = os.getpid()
 
@@ -321,7 +321,7 @@ def _operands(args: tuple[Any, ...], kwargs: dict[str, Any] | None) -> list[Any]
 
 
 def is_weight(tensor: Any) -> bool:
-    """Whether a matrix is trained, or a view of one that is (`embedding.weight.T`)."""
+    """Whether a tensor is a trained matrix or a view of such a matrix (`embedding.weight.T`)."""
     base = tensor if tensor._base is None else tensor._base
     return isinstance(base, sys.modules["torch"].nn.Parameter) and base.requires_grad and base.dim() == 2
 

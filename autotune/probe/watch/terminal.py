@@ -23,8 +23,8 @@ def write_line(text: str) -> None:
 
 def _left_edge(stream: TextIO) -> str:
     """What moves the cursor of a terminal to the left edge of an empty line. As many blanks as it has columns fill a
-    line from its first column and stay in it; from any other column they go on in the next line. Programs that put
-    their own object in the place of stderr (rich) find a line for what is written."""
+    line from its first column and stay in it; from any other column they go on in the next line. Where a
+    program has replaced sys.stderr (rich does), its object finds the line itself."""
     if stream is not sys.__stderr__ or not stream.isatty():
         return ""
     try:

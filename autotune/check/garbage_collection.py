@@ -12,8 +12,8 @@ with these and 14.7 with Python's own, in the same memory."""
 
 
 @contextmanager
-def rarely() -> Iterator[None]:
-    """Collect rarely meanwhile; where collection is off, or rarer, nothing changes."""
+def rare_collections() -> Iterator[None]:
+    """Collections are rare within it. Where they are off already, or rarer, nothing changes."""
     before = gc.get_threshold()
     if gc.isenabled() and 0 < before[0] < RARE[0]:
         gc.set_threshold(*RARE)

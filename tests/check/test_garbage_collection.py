@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from autotune.check.check import CheckOptions, check
-from autotune.check.collecting import RARE, rarely
+from autotune.check.garbage_collection import RARE, rare_collections
 from autotune.errors import UsageError
 
 
@@ -25,7 +25,7 @@ def _restored() -> Iterator[None]:
 def test_the_thresholds_of_the_process_come_back(own: tuple[int, int, int]) -> None:
     gc.set_threshold(*own)
     own = gc.get_threshold()  # as this Python keeps them
-    with rarely():
+    with rare_collections():
         assert (gc.get_threshold()[0] == RARE[0]) is (own[0] == 700)
     assert gc.get_threshold() == own
 
@@ -33,7 +33,7 @@ def test_the_thresholds_of_the_process_come_back(own: tuple[int, int, int]) -> N
 def test_where_collection_is_off_nothing_changes() -> None:
     gc.set_threshold(700, 10, 10)
     gc.disable()
-    with rarely():
+    with rare_collections():
         assert gc.get_threshold()[0] == 700
     assert not gc.isenabled()
 
