@@ -19,6 +19,11 @@ RESIZED = ("micro_batch", "narrow_batch")
 """Batches of another size, of the train loader alone."""
 
 
+SAME = 1
+
+LEAST_FOLLOWING = 0.9
+"""Of what the models were given of a sample, where there are more samples: the rest may be masks and weights."""
+
 LEAST_CALM = 3
 LEAST_ROUNDS = 2
 
@@ -109,10 +114,33 @@ def completed(view: RecordingView, name: str) -> list[WhatIf]:
 
 
 def was_replayed(view: RecordingView, name: str) -> list[WhatIf]:
-    """The what-ifs of that name; none of other sizes where a second loader gives each step a batch, which was whole."""
-    if name in RESIZED and any(loader.joins and not loader.is_train for loader in view.loaders):
+    """The what-ifs of that name; none of other sizes where a step also has inputs of the same size as before."""
+    if name in RESIZED and _has_other_inputs(view):
         return []
     return [w for w in view.recording.what_ifs if w.name == name]
+
+
+def _has_other_inputs(view: RecordingView) -> bool:
+    """Whether a second loader gives each step a batch, which was whole, or what the models were given grew less than the
+    batch, as in a script that also draws from a memory of earlier samples."""
+    if any(loader.joins and not loader.is_train for loader in view.loaders):
+        return True
+    sizes: dict[float, list[float]] = {}
+    for what_if in view.recording.what_ifs:
+        per_unit = _elements_per_unit(what_if) if what_if.name in ("replay", "micro_batch") else None
+        if per_unit is not None:
+            sizes.setdefault(what_if.arguments.get("factor", SAME), []).append(per_unit)
+    if SAME not in sizes:
+        return False
+    least = LEAST_FOLLOWING * fmean(sizes[SAME])
+    return any(factor > SAME and fmean(each) < least for factor, each in sizes.items())
+
+
+def _elements_per_unit(what_if: WhatIf) -> float | None:
+    """Elements that the models were given of each token, or sample, of the batch."""
+    elements = what_if.result.get("input_elements")
+    units = what_if.result.get("tokens") or what_if.result.get("samples")
+    return elements / units if elements and units else None
 
 
 def steps_ns(view: RecordingView) -> list[int]:

@@ -11,7 +11,7 @@ from msgspec import Struct
 from autotune.derive import loader_test, needless_work, replays
 from autotune.derive.memory import limit_bytes
 from autotune.derive.recording_view import MS, RecordingView
-from autotune.derive.replays import completed
+from autotune.derive.replays import SAME, completed
 from autotune.derive.step import train_batches
 from autotune.derive.summary_statistics import mean, median_interval
 from autotune.model.evidence import RUN, Fact
@@ -20,7 +20,7 @@ from autotune.model.recording import WhatIf
 LEAST_TRIES = 3
 """A size that was tried less often says nothing of its noise."""
 
-SAME, DOUBLE = 1, 2
+DOUBLE = 2
 
 
 class FitPoint(Struct, frozen=True):

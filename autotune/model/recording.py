@@ -250,12 +250,13 @@ class WhatIf(Struct, frozen=True, forbid_unknown_fields=True):
     """One probe after the window, with these arguments and results:
 
     replay         {"num_batches"}                       -> {"step_ns": [..], "update_ns", "micro_ns", "samples",
-                                                             "tokens", "other_cpus"}
+                                                             "tokens", "input_elements", "other_cpus"}
     replay_changed {"averaging"}, {"threads"}, {"fused"}, {"deterministic"}, {"anomaly"}, {"memory_tracing"},
                    {"profiler"}, {"unused_gradients"}, {"second_derivatives"}, {"float64": false},
                    {"float64": true}: as it is, but watched as without it, or {}: as it is, in turns with them
                                                          -> the same
-    micro_batch    {"factor": 0.5 | 1 | 2 | 4}           -> {"micro_ns": [..], "samples", "tokens", "peak_bytes"}, or,
+    micro_batch    {"factor": 0.5 | 1 | 2 | 4}           -> {"micro_ns": [..], "samples", "tokens",
+                                                             "input_elements", "peak_bytes"}, or,
                                                          left out as it needs more than there is, {"needed_bytes"}
     narrow_batch   {}: half the width                    -> {"micro_ns": [..], "samples", "tokens"}
     watch          {}                                    -> {"gradients": [..], "second_derivatives": [..],

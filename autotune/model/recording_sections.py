@@ -451,6 +451,12 @@ class RepeatedPasses(TypedDict):
     again_ns: int
     """Runs of nodes but for the first of each, and of the nodes that these made."""
 
+    nodes: NotRequired[int]
+    """How many these are."""
+
+    are_of_columns: NotRequired[bool]
+    """Whether each of the passes derives one column of a tensor, as those by the coordinates of a sample do."""
+
     looping_frame: int
     """Index in `frames` of the function call in which the loop over the passes runs: the innermost that they share."""
 
@@ -692,6 +698,9 @@ class WhatIfResult(TypedDict):
     """Of a replay: samples of a step. Of a loader alone: rows of stack samples."""
 
     tokens: NotRequired[float | None]
+    input_elements: NotRequired[float]
+    """Of a step: elements of all tensors that the root models were called with."""
+
     peak_bytes: NotRequired[float | None]
     needed_bytes: NotRequired[int | None]
     """Of a micro-batch that was not tried: what it needs at least, more than the device has."""

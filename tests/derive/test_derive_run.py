@@ -437,6 +437,26 @@ def test_one_of_two_loaders_of_a_step_was_resized_and_not_the_step():
 
 
 @pytest.mark.parametrize(
+    ("given", "was_measured"),
+    [
+        pytest.param((600, 1200), True, id="all of it"),
+        pytest.param((600, 1090), True, id="nearly all of it"),
+        pytest.param((600, 1070), False, id="other samples come with it"),
+        pytest.param((600, 800), False, id="two of three batches are of earlier samples"),
+        pytest.param((0, 0), True, id="nothing that was counted"),
+    ],
+)
+def test_a_step_with_inputs_beside_its_batch_does_not_grow_with_it(given, was_measured):
+    tried = [
+        what_if("micro_batch", {"factor": factor}, micro_ns=[ms * MS] * 5, samples=samples, input_elements=elements)
+        for factor, ms, samples, elements in ((1, 50, 2, given[0]), (2, 60, 4, given[1]))
+    ]
+    facts = facts_of(script=steps(3), batches=batches([(4, 8)] * 2), what_ifs=tuple(tried))
+    assert facts["batch_curve.was_measured"] is was_measured
+    assert ("batch_curve.fixed_share" in facts) is was_measured
+
+
+@pytest.mark.parametrize(
     ("larger_ms", "error"),
     [
         pytest.param(50, 0.0, id="more costs nothing"),

@@ -25,7 +25,14 @@ def loop(first, last, carried=()):
 def facts(again_ms=20, loops=(), passes=42, rows=None, backward_ms=60, looping_frame=1, callee="", one_by_one=None):
     """`backward_ms` of the recorded steps, in which the profiler makes all longer."""
     by = {"looping_frame": looping_frame, "callee": callee, "loops": list(loops)}
-    row = {"frames": [MAIN, CALL], "passes": passes, "again_ns": again_ms * MS, **by}
+    row = {
+        "frames": [MAIN, CALL],
+        "passes": passes,
+        "again_ns": again_ms * MS,
+        "nodes": 400,
+        "are_of_columns": False,
+        **by,
+    }
     operations = {
         "steps": 1,
         "wall_ns": 1,
@@ -60,6 +67,14 @@ def test_the_share_is_that_of_the_backward_pass_of_the_window():
     assert found["repeated_backward.passes"].value == 42
     assert found["repeated_backward.where"].value == "hvp (train.py:12)"
     assert [(place.file, place.line) for place in found["repeated_backward.share"].places] == [(FILE, 12)]
+
+
+def test_the_mean_time_of_a_node_that_ran_again_and_what_the_passes_derive():
+    row = {"frames": [MAIN, CALL], "passes": 9, "again_ns": 20 * MS, "looping_frame": 1, "callee": "", "loops": []}
+    found = facts(rows=[{**row, "nodes": 400, "are_of_columns": True}])
+    assert found["repeated_backward.node_us"].value == 50.0
+    assert found["repeated_backward.are_of_columns"].value is True
+    assert "repeated_backward.node_us" not in facts(rows=[row])  # of an older Recording
 
 
 INNER, CARRIED, TRAINING = loop(11, 14), loop(11, 14, ["v"]), loop(82, 95, ["step"])

@@ -28,6 +28,14 @@ LIBRARIES = ("site-packages", "dist-packages")
 DERIVES = tuple(os.path.join("torch", part) + os.sep for part in ("autograd", "_functorch"))
 """Where torch itself loops over backward passes: Jacobians, Hessians."""
 
+SUMS = ("SumBackward0", "MeanBackward0")
+"""Nodes that add up all that there is."""
+
+SUMS_OF_ROWS = ("SumBackward1", "MeanBackward1")
+"""Nodes that add up along some dimensions."""
+
+PICKS = ("SelectBackward0", "UnbindBackward0")
+
 Stack = tuple[tuple[str, int, str, int, str], ...]
 """The user's frames, the innermost last: file, line, function, the function's first line, and what code it calls next:
 "" for the user's own or for backward itself, "autograd" for torch's derivatives, else the name of a package."""
@@ -39,15 +47,23 @@ Output = tuple[tuple[int, int], ...]
 
 class Pass:
     """One backward pass: when it began and ended (time.time_ns()), the stack that started it, the number of each
-    call in that stack (LineTrace.call_numbers), and what it derives; None where that is not known to be the same
-    derivative by other inputs."""
+    call in that stack (LineTrace.call_numbers), what it derives; None where that is not known to be the same
+    derivative by other inputs; and whether that is one column of a tensor."""
 
-    def __init__(self, start: int, stack: Stack, call_numbers: tuple[int, ...], output: Output | None = None) -> None:
+    def __init__(
+        self,
+        start: int,
+        stack: Stack,
+        call_numbers: tuple[int, ...],
+        output: Output | None = None,
+        is_of_column: bool = False,
+    ) -> None:
         self.start = start
         self.end = start
         self.stack = stack
         self.call_numbers = call_numbers
         self.output = output
+        self.is_of_column = is_of_column
 
 
 class BackwardPasses:
@@ -61,7 +77,7 @@ class BackwardPasses:
         """`backward(*args, **kwargs)`, noted."""
         stack = _users_stack(call_sites.outwards(sys._getframe(1)))
         output = _differentiated(args, kwargs) if backward.__name__ == "grad" else None
-        noted = Pass(time.time_ns(), stack, self._trace.call_numbers(), output)
+        noted = Pass(time.time_ns(), stack, self._trace.call_numbers(), output, _is_of_column(args, kwargs))
         try:
             return backward(*args, **kwargs)
         finally:
@@ -103,6 +119,24 @@ def _differentiated(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Output | N
         return None
 
 
+def _is_of_column(args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
+    """Whether a call of backward or grad derives one column of a tensor, which every sample has a part in."""
+    given = args[0] if args else kwargs.get("tensors", kwargs.get("outputs"))
+    try:
+        return all(_picks_column(tensor.grad_fn) for tensor in _listed(given))
+    except Exception:  # an output without a graph
+        return False
+
+
+def _picks_column(node: Any) -> bool:
+    while node.name() in SUMS:
+        node = node.next_functions[0][0]
+    if node.name() not in PICKS:
+        return False
+    whole = node.next_functions[0][0]
+    return node._saved_dim != 0 or (whole.name() in SUMS_OF_ROWS and 0 in whole._saved_dim)
+
+
 def _is_captured(tensor: Any) -> bool:
     """Whether its numbers cannot be read, because a CUDA graph is being recorded."""
     return bool(tensor.is_cuda and sys.modules["torch"].cuda.is_current_stream_capturing())
@@ -141,6 +175,7 @@ class RepeatedNodes:
         self._starts = [one.start for one in passes]
         self._by_stack = _Repetitions()
         self._by_output = _Repetitions()
+        self._others = {one.stack for one in passes if not one.is_of_column}
         self._in_common: dict[Stack, int] = {}
 
     def ran(self, node: Node, moment: int, length: int, made_by: Again | None) -> Again | None:
@@ -184,6 +219,8 @@ class RepeatedNodes:
                 "frames": [frame[:4] for frame in stack],
                 "passes": self._by_stack.most_runs(stack),
                 "again_ns": again_ns,
+                "nodes": self._by_stack.num_again[stack],
+                "are_of_columns": stack not in self._others,
                 "looping_frame": self._in_common[stack] - 1,
                 "callee": stack[self._in_common[stack] - 1][4],
                 "loops": loops.of_lines([stack[self._in_common[stack] - 1][:2]]),
@@ -215,6 +252,7 @@ class _Repetitions:
 
     def __init__(self) -> None:
         self.again_ns: Counter[Any] = Counter()
+        self.num_again: Counter[Any] = Counter()
         self._runs: dict[Any, Counter[Node]] = {}
         self._ran_by: dict[tuple[Any, Node], Pass] = {}
 
@@ -229,6 +267,7 @@ class _Repetitions:
     def took(self, group: Any, length: int) -> None:
         if group is not None:
             self.again_ns[group] += length
+            self.num_again[group] += 1
 
     def most_runs(self, group: Any) -> int:
         return max(self._runs[group].values())

@@ -48,7 +48,7 @@ class WhatIfProbes:
         self._session = session
         self._kept = BatchBuffer()
         self._phases: deque[Phase] = deque()
-        self._marks: list[tuple[int, int]] = []
+        self._marks: list[tuple[int, int, int]] = []
         self._others: tuple[float, float, float] | None = None
         self._live: LivePhase | None = None
         self._sampler: LineSampler | None = None
@@ -152,7 +152,8 @@ class WhatIfProbes:
         if torch_settings.is_undone(self._session, self._phases[0][1]):
             self._record("failed", {})
             return
-        self._marks.append((self._session.recorder.mark(), len(self._session.recorder.events)))
+        recorder = self._session.recorder
+        self._marks.append((recorder.mark(), len(recorder.events), recorder.input_elements))
         if len(self._marks) >= self._steps_of_phase() + schedule.THROWN_AWAY:
             self._record("completed", self._step_result())
 
@@ -186,11 +187,12 @@ class WhatIfProbes:
         pairs = zip(self._marks[1:], self._marks[2:])
         spans = [
             (at(after) - at(before), [(kind, at(a), at(b), ref, flag) for kind, a, b, ref, flag in events[begin:end]])
-            for (before, begin), (after, end) in pairs
+            for (before, begin, _), (after, end, _) in pairs
         ]
         result = loader_test.step_result(name, spans)
         factor = arguments.get("factor", 1)
         sizes = {unit: None if mean is None else factor * mean for unit, mean in self._kept.means().items()}
+        sizes["input_elements"] = (self._marks[-1][2] - self._marks[1][2]) / max(1, len(self._marks) - 2)
         # Of several ranks the others are no other programs.
         sizes["other_cpus"] = other_load.cpus(self._others) if self._session.world_size() == 1 else None
         return {**result, **sizes, **({"peak_bytes": self._session.peak_bytes()} if name == "micro_batch" else {})}

@@ -130,6 +130,41 @@ def all_inputs(model, x):
     return (u_x + u_t).square().mean()
 
 
+def by_sample(model, x):
+    losses = model(x).square().mean(dim=1)
+    for one in losses:
+        one.backward(retain_graph=True)
+    return losses.mean()
+
+
+def by_element(model, x):
+    y = model(x)
+    for sample in range(len(y)):
+        y[sample, 0].backward(retain_graph=True)
+    return y.mean()
+
+
+def by_column(model, x):
+    y = model(x)
+    for column in range(4):
+        y[:, column].sum().backward(retain_graph=True)
+    return y.mean()
+
+
+def by_task(model, x):
+    y = model(x)
+    for loss in torch.stack([y[:, column].square().mean() for column in range(4)]):
+        loss.backward(retain_graph=True)
+    return y.mean()
+
+
+def by_mean(model, x):
+    means = model(x).square().mean(dim=0)
+    for one in means:
+        one.backward(retain_graph=True)
+    return means.mean()
+
+
 def weighed(model, x):
     """Two products of the Jacobian: other vectors, other numbers."""
     x = x.requires_grad_()
@@ -209,6 +244,23 @@ def test_the_loop_of_passes_is_in_the_function_that_was_called_once_for_all(pass
     assert (row["passes"], row["frames"][-1][2]) == (5, "product")
     assert (row["frames"][row["looping_frame"]][2], row["callee"]) == ("curvature", "")
     assert [(loop["kind"], loop["carried"]) for loop in row["loops"]] == [("for", ["vector"])]
+
+
+@pytest.mark.parametrize(
+    ("loss", "are_of_columns"),
+    [
+        (by_sample, False),
+        (by_element, False),
+        (by_column, True),
+        (by_task, False),
+        (by_mean, True),
+        (by_parameter, False),
+    ],
+)
+def test_whether_each_pass_derives_a_column_of_a_tensor(passes, loss, are_of_columns):
+    (row, *_), _ = passes(loss)
+    assert (row["passes"], row["are_of_columns"]) == (4, are_of_columns)
+    assert row["nodes"] >= 3
 
 
 @pytest.mark.parametrize("loss", [at_once, inner_steps, coordinates])
