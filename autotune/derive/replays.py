@@ -121,8 +121,8 @@ def was_replayed(view: RecordingView, name: str) -> list[WhatIf]:
 
 
 def _has_other_inputs(view: RecordingView) -> bool:
-    """Whether a second loader gives each step a batch, which was whole, or what the models were given grew less than the
-    batch, as in a script that also draws from a memory of earlier samples."""
+    """Whether a second loader gives each step a batch, which was whole, or the models' input grew less than the batch,
+    as in a script that also draws from a memory of earlier samples."""
     if any(loader.joins and not loader.is_train for loader in view.loaders):
         return True
     sizes: dict[float, list[float]] = {}
