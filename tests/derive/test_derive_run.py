@@ -778,6 +778,7 @@ WITH_TESTS_OF_THEIR_OWN = (
     "derive.row_facts",
     "derive.repeated_backward",
     "derive.parametrizations",
+    "derive.attention",
     "derive.needless_work",
     "derive.mfu",
     "derive.averaging",

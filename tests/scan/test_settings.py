@@ -383,6 +383,7 @@ def test_optimizers_of_torch() -> None:
         (call("torch", "torch.cuda.amp.autocast", enabled=False), "train.precision", None),
         (call("torch", "from_pretrained", device_map="auto"), "model.device_map", "auto"),
         (call("torch", "from_pretrained", attn_implementation="eager"), "model.attention", "eager"),
+        (call("torch", "config of a model", attn_implementation="eager"), "model.attention", "eager"),
         (call("torch", "BitsAndBytesConfig", load_in_4bit=True), "model.bnb_4bit_compute_dtype", "float32"),
         (call("torch", "DistributedDataParallel", find_unused_parameters=True), "ddp.find_unused_parameters", True),
         (call("accelerate", "Accelerator", gradient_accumulation_steps=4), "train.accumulation_steps", 4),

@@ -107,7 +107,7 @@ def consumer(index: Index, call: ast.Call) -> ConsumerSpec | None:
     if name is None:
         class_ = called_class(index, call.func)
         return of_class(index, class_) if class_ is not None else _method(index, call)
-    return of_name(name) or _method(index, call)
+    return of_name(name) or _config(call, name) or _method(index, call)
 
 
 def of_name(name: str) -> ConsumerSpec | None:
@@ -133,6 +133,14 @@ def of_class(index: Index, class_: ast.ClassDef) -> ConsumerSpec | None:
             if found is not None and found.kind != "optimizer":
                 return replace(found, is_open=True, parameters=())
     return None
+
+
+def _config(call: ast.Call, name: str) -> ConsumerSpec | None:
+    """A config of transformers that says how its model attends, as in `ViTConfig(attn_implementation="eager")`."""
+    package, last = package_and_name(name)
+    is_told = any(keyword.arg == "attn_implementation" for keyword in call.keywords)
+    is_config = package == "transformers" and last.endswith("Config")
+    return ConsumerSpec("torch", "config of a model") if is_told and is_config else None
 
 
 def _method(index: Index, call: ast.Call) -> ConsumerSpec | None:

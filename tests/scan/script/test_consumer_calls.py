@@ -166,6 +166,20 @@ def test_calls_for_one_subject_keep_what_all_of_them_say() -> None:
     assert [shown(call) for call in scan(code).calls] == [expected, expected]
 
 
+def test_a_config_of_transformers_says_how_its_model_attends() -> None:
+    code = """
+    from transformers import AutoConfig, ViTConfig
+    from mine import TinyConfig
+    ViTConfig(image_size=64, attn_implementation="eager")
+    ViTConfig(image_size=32)
+    AutoConfig.from_pretrained("gpt2", attn_implementation="sdpa")
+    TinyConfig(attn_implementation="sdpa")
+    """
+    (call,) = scan(code).calls
+    assert (call.name, call.location.line) == ("config of a model", 4)
+    assert shown(call)["attn_implementation"] == "eager"
+
+
 def test_subclasses_are_open() -> None:
     code = """
     from torch.utils.data import DataLoader
