@@ -28,6 +28,7 @@ from autotune.model.report import Report
 from autotune.outlet import print_stderr
 from autotune.report import render
 from autotune.report.live import ProgressDisplay
+from autotune.report.waiting import waiting
 
 FAILED = ("raised", "out_of_memory", "killed_for_memory", "timed_out")
 """Outcomes that are diagnosed and are failures of the script all the same."""
@@ -95,9 +96,13 @@ def command(command: tuple[str, ...], **given: Any) -> None:
         raise UsageError("it is about the process of --pid, and there is none", where=", ".join(alone))
     asked = outlook_request(given)
     if given["traces"]:
-        _print(_read_traces(command, asked, given), given)
+        with waiting("reading the trace", quiet=given["quiet"]):
+            traced = _read_traces(command, asked, given)
+        _print(traced, given)
     elif given["load"] is not None:
-        _print(load_asked(given["load"], given), given)
+        with waiting(f"reading {given['load']}", quiet=given["quiet"]):
+            loaded = load_asked(given["load"], given)
+        _print(loaded, given)
     elif _measure(command, asked, given).run.outcome in FAILED:
         raise SystemExit(ScriptError.exit_code)
 

@@ -16,6 +16,7 @@ from autotune.diagnose.outlook import NOTHING, OutlookRequest
 from autotune.errors import UsageError
 from autotune.history import results
 from autotune.report import render
+from autotune.report.waiting import waiting
 
 VERIFICATION = "Report on the last `verify` of its changes instead."
 
@@ -39,15 +40,17 @@ def command(run: str, **given: Any) -> None:
         autotune report --at "1200/10000 [46:47<5:42:11, 2.33s/it]"
     """
     output = given["output"]
-    verb, result = _result(run, outlook_request(given), given)
-    text = render(
-        verb,
-        result,
-        given["format_"],
-        colour=has_colour(output),
-        width=columns(output),
-        verbose=given["verbose"],
-    )
+    asked = outlook_request(given)
+    with waiting(f"reading {run}"):
+        verb, result = _result(run, asked, given)
+        text = render(
+            verb,
+            result,
+            given["format_"],
+            colour=has_colour(output),
+            width=columns(output),
+            verbose=given["verbose"],
+        )
     show(verdict_last(text, output) if given["format_"] == "text" else text, output)
 
 

@@ -10,6 +10,7 @@ from autotune.cli import options
 from autotune.cli.output import columns, has_colour, show
 from autotune.outlet import print_stderr
 from autotune.report import render
+from autotune.report.waiting import waiting
 from autotune.runs.runs import runs
 
 MOST_NAMED = 3
@@ -29,7 +30,8 @@ def command(folders: tuple[Path, ...], format_: str, output: Path | None) -> Non
     What is not known is left empty. A line is as it was when the job was measured; `autotune report FOLDER` computes
     findings again.
     """
-    found = runs(folders or (Path(),))
+    with waiting("looking for runs"):
+        found = runs(folders or (Path(),))
     for folder, why in found.unreadable[:MOST_NAMED]:
         print_stderr(f"autotune: {folder} cannot be read: {why}")
     if len(found.unreadable) > MOST_NAMED:

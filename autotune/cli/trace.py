@@ -13,6 +13,7 @@ from autotune.cli.output import show
 from autotune.collect import artefacts
 from autotune.errors import UsageError
 from autotune.outlet import print_stderr
+from autotune.report.waiting import waiting
 from autotune.trace.write import dumps
 
 NAME = "trace.json.gz"
@@ -28,14 +29,15 @@ def command(run: str, output: Path | None) -> None:
     was profiled.
     """
     path = artefacts.resolve(run, Path.cwd())
-    recordings = collect.load(path)
-    if not recordings:
-        raise UsageError("this run has no Recording: its script reached no step", where=str(path))
     file = output or (path if path.is_dir() else path.parent) / NAME
-    data = dumps(recordings)
-    try:
-        file.write_bytes(gzip.compress(data, mtime=0) if file.suffix == ".gz" else data)
-    except OSError as error:
-        raise UsageError(f"cannot be written: {error.strerror}", where=str(file)) from error
+    with waiting(f"writing {file}"):
+        recordings = collect.load(path)
+        if not recordings:
+            raise UsageError("this run has no Recording: its script reached no step", where=str(path))
+        data = dumps(recordings)
+        try:
+            file.write_bytes(gzip.compress(data, mtime=0) if file.suffix == ".gz" else data)
+        except OSError as error:
+            raise UsageError(f"cannot be written: {error.strerror}", where=str(file)) from error
     show(f"{file}\n")
     print_stderr("autotune: open it at https://ui.perfetto.dev (the file stays on your machine)")

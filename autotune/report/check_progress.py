@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import sys
 import time
 from collections.abc import Callable
@@ -10,6 +9,7 @@ from types import TracebackType
 from typing import TextIO
 
 from autotune.outlet import clean
+from autotune.report.renewed_line import RenewedLine
 
 AFTER_S = 2.0
 """Seconds without a line: most projects are read by then."""
@@ -20,9 +20,6 @@ RENEWED_S = 0.1
 BAR = 24
 """Characters of the bar."""
 
-WIDTH = 80
-"""Columns of a terminal that does not say how many it has."""
-
 
 class CheckProgress:
     """Shows the files that are read from AFTER_S seconds on until the end; nothing where stderr is no terminal.
@@ -32,8 +29,8 @@ class CheckProgress:
 
     def __init__(self, *, stream: TextIO | None = None, clock: Callable[[], float] = time.monotonic) -> None:
         self._stream, self._clock = stream or sys.stderr, clock
+        self._line = RenewedLine(self._stream)
         self._next = clock() + AFTER_S
-        self._written = 0
 
     def __enter__(self) -> CheckProgress:
         return self
@@ -41,7 +38,7 @@ class CheckProgress:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self._write("")
+        self._line.show("")
 
     def update(self, file: str, done: int, total: int) -> None:
         """`file` is being read, and `done` of `total` files are."""
@@ -50,18 +47,4 @@ class CheckProgress:
             return
         self._next = now + RENEWED_S
         full = BAR * done // max(total, 1)
-        self._write(f"[{'#' * full}{' ' * (BAR - full)}] {done} of {total}: {clean(file)}"[: self._columns() - 1])
-
-    def _columns(self) -> int:
-        try:
-            return os.get_terminal_size(self._stream.fileno()).columns or WIDTH
-        except (OSError, ValueError):
-            return WIDTH
-
-    def _write(self, line: str) -> None:
-        """The line in the place of the one before."""
-        if line or self._written:
-            end = "" if line else "\r"
-            self._stream.write(f"\r{line}{' ' * (self._written - len(line))}{end}")
-            self._stream.flush()
-        self._written = len(line)
+        self._line.show(f"[{'#' * full}{' ' * (BAR - full)}] {done} of {total}: {clean(file)}")

@@ -6,7 +6,8 @@ import io
 
 import pytest
 
-from autotune.report.check_progress import AFTER_S, RENEWED_S, WIDTH, CheckProgress
+from autotune.report.check_progress import AFTER_S, RENEWED_S, CheckProgress
+from autotune.report.renewed_line import WIDTH
 
 
 class Terminal(io.StringIO):
