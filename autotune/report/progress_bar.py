@@ -10,6 +10,8 @@ from autotune.report.units import rate, step_time
 BETWEEN = {"checkpoint": "saves", "evaluation": "evaluation"}
 """Phases that come between the iterations of a bar, and how the reports call them."""
 
+IN_BAR = " in your bar"
+
 
 def iteration_ms(step: Step) -> float:
     """The mean step without saves and evaluation."""
@@ -28,7 +30,7 @@ def written(ms: float, report: Report) -> str:
     """
     framework = str(report.evidence.lookup(RUN, "run.framework"))
     if ms > 0 and any(one.counts_steps for one in frameworks.chain(framework)):
-        return f"{rate(ms)} in your bar"
+        return f"{rate(ms)}{IN_BAR}"
     if ms > 0 and report.evidence.lookup(RUN, "step.num_micro_batches") == 1:
         return rate(ms)
     return f"{step_time(ms)} per optimizer step"

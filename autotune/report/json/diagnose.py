@@ -21,7 +21,7 @@ from autotune.model.report import (
     StartUpPart,
     Step,
 )
-from autotune.report import expectation, next_commands
+from autotune.report import efficiency, expectation, next_commands
 from autotune.report.bound import bound
 from autotune.report.json.encode import SCHEMA, dumps
 from autotune.report.json.findings import edit_json, finding_json, gain_json, location_json, skipped_json
@@ -51,7 +51,7 @@ def document(report: Report) -> doc.ReportDocument:
         "software": _sort_keys(report.software),
         "settings": _settings(report.evidence),
         "verdict": _verdict(report),
-        "step": _step(step) if step else None,
+        "step": _step(step, report) if step else None,
         "ranks": [_rank(each) for each in report.ranks],
         "hosts": list(report.hosts),
         "missing_ranks": list(report.missing_ranks),
@@ -143,7 +143,7 @@ def _function(function: HotFunction) -> doc.HottestFunction:
     return {"file": function.file, "line": function.line, "function": function.function, "share": function.share}
 
 
-def _step(step: Step) -> doc.Step:
+def _step(step: Step, report: Report) -> doc.Step:
     breakdown: Any = {phase: step.breakdown_ms.get(phase) for phase in PHASES}
     return {
         "mean_ms": step.mean_ms,
@@ -155,6 +155,7 @@ def _step(step: Step) -> doc.Step:
             "tokens_per_s": step.tokens_per_s,
             "useful_tokens_per_s": step.useful_tokens_per_s,
         },
+        "compute_ms": efficiency.compute_ms(report),
         "breakdown_ms": breakdown,
         "lines": None if step.lines is None else [_line(line) for line in step.lines.lines],
         "modules": None if step.lines is None else [_module(module) for module in step.lines.modules],

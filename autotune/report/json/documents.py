@@ -259,6 +259,10 @@ class Step(TypedDict):
     p90_ms: float | None
     steps: FromOne
     throughput: Throughput
+    compute_ms: float | None
+    """A step if only compute were left: on a device its kernels without exposed communication, on CPUs forward,
+    recompute, backward and optimizer; null where that is unknown."""
+
     breakdown_ms: BreakdownMs
     """Means per step; they sum to mean_ms; an unobserved phase is null."""
 

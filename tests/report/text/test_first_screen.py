@@ -77,7 +77,7 @@ def test_the_numbers_of_now() -> None:
     known = evidence({"run": {"step.num_micro_batches": 1.0, "device.busy_share": 0.5}})
     made = report(run=run(), step=step(forward=100.0), evidence=known)
     assert [line.text for line in first_screen.numbers(made, 80)] == [
-        "Now: 10.00 it/s, 9.2 samples/s, device busy 50 %"
+        "Now: 10.00 it/s, 9.2 samples/s, device busy 50 %, with compute alone 20.00 it/s"
     ]
     assert first_screen.numbers(report(run=run("no_step"), step=None), 80) == []
 
