@@ -11,7 +11,7 @@ from autotune.catalogue.vocabulary import KINDS, SUBJECTS
 from autotune.engine.table_reader import Fields, value_of
 from autotune.engine.value_kinds import unknown
 from autotune.model.evidence import Value
-from autotune.model.rule import SCRIPTS, Example, Fix, GainSpec, Limit, Remark, Rule, Severity, Static
+from autotune.model.rule import SCRIPTS, Code, Example, Fix, GainSpec, Limit, Remark, Rule, Severity, Static
 
 KEYS = (
     "id",
@@ -31,6 +31,7 @@ KEYS = (
     "why",
     "references",
     "limits",
+    "code",
     "fix",
     "gain",
     "right",
@@ -76,10 +77,16 @@ def parse_rule(data: Mapping[str, Any], file: str, mistakes: list[str]) -> Rule:
         asks_about=top.text("asks_about") if "asks_about" in data else "",
         yields_to=top.texts("yields_to") if "yields_to" in data else (),
         static=_static(top.below("static"), severity, confidence, fixes) if "static" in data else None,
+        code=_code(top.below("code")) if "code" in data else None,
         refuted_by=top.text("refuted_by") if "refuted_by" in data else "",
         right=tuple(_remark(row) for row in top.tables("right")),
         useless=tuple(_remark(row) for row in top.tables("useless")),
     )
+
+
+def _code(fields: Fields) -> Code:
+    fields.only(("before", "after"))
+    return Code(fields.text("before"), fields.text("after"))
 
 
 def _matching(fields: Fields, key: str, pattern: re.Pattern[str], what: str) -> str:

@@ -15,14 +15,25 @@ from autotune.engine.syntax import dotted, limits_in, names_in, parse
 from autotune.engine.value_kinds import NUMBER, NUMBERS, plain_kind
 from autotune.errors import RuleError
 from autotune.model.evidence import RUN
-from autotune.model.rule import Fix, Remark, Rule
+from autotune.model.rule import Code, Fix, Remark, Rule
 
 MIN_EXAMPLES = 3
+
+LONGEST_CODE, WIDEST_CODE = 8, 70
+"""Lines, and columns: `explain` shows code whole, and beside a label."""
 
 
 def mistakes(rule: Rule) -> Iterator[str]:
     """Everything that is wrong with a rule whose keys are all there."""
-    found = [*_claims(rule), *_refutation(rule), *_remarks(rule), *_limits(rule), *_examples(rule), *_static(rule)]
+    found = [
+        *_claims(rule),
+        *_code(rule.code),
+        *_refutation(rule),
+        *_remarks(rule),
+        *_limits(rule),
+        *_examples(rule),
+        *_static(rule),
+    ]
     yield from found or list(_unanswered(rule)) or _open(rule)
 
 
@@ -34,6 +45,18 @@ def _claims(rule: Rule) -> Iterator[str]:
     yield from _quotes(rule) if _is_syntax(rule.when) else ()
     for number, fix in enumerate(rule.fixes, 1):
         yield from _fix(rule, f"fix {number}", fix)
+
+
+def _code(code: Code | None) -> Iterator[str]:
+    """Mistakes of the lines before and after."""
+    if code is None:
+        return
+    if code.before == code.after:
+        yield "code: before and after are the same"
+    for key, text in (("before", code.before), ("after", code.after)):
+        lines = text.splitlines()
+        if len(lines) > LONGEST_CODE or any(len(line) > WIDEST_CODE for line in lines):
+            yield f"code.{key}: at most {LONGEST_CODE} lines of {WIDEST_CODE} columns"
 
 
 def _refutation(rule: Rule) -> Iterator[str]:

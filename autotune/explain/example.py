@@ -25,6 +25,9 @@ def paragraphs(rule: Rule) -> Iterator[Paragraph]:
     if finding is None:
         return
     yield _labelled("seen", finding.message)
+    if rule.code is not None:
+        yield from (*_lines("before", rule.code.before), *_lines("after", rule.code.after))
+        return
     told: set[tuple[str, str]] = set()
     for framework, name in FRAMEWORKS.items():
         before, after = (_code(finding.changes, framework, is_new=is_new) for is_new in (False, True))
@@ -74,6 +77,12 @@ def _arguments(given: Mapping[str, Value]) -> str:
 def _words(change: SettingChange) -> str:
     old = "unset" if change.old is None else change.old
     return f"{change.setting}: {old} -> {change.new}"
+
+
+def _lines(label: str, code: str) -> Iterator[Paragraph]:
+    """Each line as it stands."""
+    for number, line in enumerate(code.splitlines()):
+        yield Paragraph(line, f"  {'' if number else label:<7} ", " " * 10)
 
 
 def _labelled(label: str, text: str) -> Paragraph:

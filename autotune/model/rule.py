@@ -68,6 +68,13 @@ class Fix(Struct, frozen=True):
     optional: bool = False
 
 
+class Code(Struct, frozen=True):
+    """What a reader has in the files and what to make of it: a few lines of Python, of a config or of a shell."""
+
+    before: str
+    after: str
+
+
 class GainSpec(Struct, frozen=True):
     """Names a what-if of predict/ and its arguments."""
 
@@ -145,6 +152,8 @@ class Rule(Struct, frozen=True):
     tunes the step to work that they may end."""
     static: Static | None = None
     """What `check` says while `when` is undecided."""
+    code: Code | None = None
+    """None where the settings of its fixes show it, or where no file does."""
     refuted_by: str = ""
     """A condition on what a run shows: where it is true, what files say of this rule does not hold for that run."""
     right: tuple[Remark, ...] = ()

@@ -10,7 +10,7 @@ from autotune.engine.examples import failures
 from autotune.engine.load import load_rule, load_rules, rules_folder
 from autotune.engine.rule_mistakes import mistakes, quoted_numbers
 from autotune.errors import RuleError, UsageError
-from autotune.model.rule import Example, Fix, GainSpec, Limit, Remark, Severity
+from autotune.model.rule import Code, Example, Fix, GainSpec, Limit, Remark, Severity
 
 GOOD = '''
 id = "DL001"
@@ -43,6 +43,13 @@ why = "the fix is in this release"
 value = 8
 unit = "workers"
 why = "more only start longer"
+
+[code]
+before = "DataLoader(dataset)"
+after = """
+DataLoader(
+    dataset, num_workers=4)
+"""
 
 [[fix]]
 setting = "loader.num_workers"
@@ -104,6 +111,7 @@ def test_every_key_arrives_in_the_rule(tmp_path) -> None:
         "first": Limit((4, 41, 2), "version", "the fix is in this release"),
         "most": Limit(8, "workers", "more only start longer"),
     }
+    assert rule.code == Code("DataLoader(dataset)", "DataLoader(\n    dataset, num_workers=4)")
     assert rule.fixes == (
         Fix(
             setting="loader.num_workers",
@@ -170,6 +178,15 @@ def without(key: str) -> tuple[str, str]:
             "{optimizer.step_ms} {loader.wait_share} of",
             "message: `optimizer.step_ms` belongs",
         ),
+        ('before = "DataLoader(dataset)"\n', "", "code.before: is missing"),
+        ('after = """', 'later = 1\nafter = """', "later: unknown key"),
+        (
+            'before = "DataLoader(dataset)"',
+            'before = "DataLoader(\\n    dataset, num_workers=4)"',
+            "code: before and after are the same",
+        ),
+        ('"DataLoader(dataset)"', f'"{"x" * 71}"', "code.before: at most 8 lines of 70 columns"),
+        ("DataLoader(\n", "x\n" * 8, "code.after: at most 8 lines of 70 columns"),
         ("value = 0.05", 'value = "much"', "limits.min_wait.value: 'much' is not of type share: write a number"),
         ("value = 0.05", "value = 5", "limits.min_wait.value: 5 is not a share: write a number from 0 to 1"),
         ("value = 0.05\n", "", "limits.min_wait.value: is missing"),

@@ -2,13 +2,33 @@
 
 from __future__ import annotations
 
+import ast
+import re
+import shlex
+
 import pytest
 from report_builders import rule
+from ruamel.yaml import YAML
 
 from autotune.engine.load import load_rules
 from autotune.explain import example
 from autotune.explain.explain import explanation
 from autotune.explain.rules import find_rule
+from autotune.report.text.explain import section_lines
+
+NO_FILE_SHOWS_IT = {
+    "DD006": "the slow rank may be slow for any reason",
+    "EN003": "the clock of the GPU",
+    "EN004": "the slot of the GPU",
+    "HS001": "a question about the reader's own line",
+    "HS002": "a question about the reader's own line",
+    "MS001": "a figure of nvidia-smi",
+    "MS006": "a figure of a progress bar",
+}
+"""Rules without code before and after, and what they are about instead."""
+
+PROGRAMS = ("docker", "export", "pip", "python", "rsync", "srun", "torchrun")
+"""What stands first on a line of a shell in an example."""
 
 
 def lines(rule_id: str) -> list[str]:
@@ -33,7 +53,21 @@ def test_what_is_written_in_another_way_and_what_was_not_set() -> None:
 
 
 def test_advice_without_a_setting_is_told_in_words() -> None:
-    assert [line.split()[0] for line in lines("SY006")] == ["seen", "fix"]
+    assert [line.split()[0] for line in lines("MS001")] == ["seen", "fix"]
+
+
+def test_code_of_the_rules_own_stands_as_it_is() -> None:
+    shown = section_lines(explanation(find_rule("DL006")).sections[0])
+    first = next(number for number, line in enumerate(shown) if line.startswith("  before"))
+    assert shown[first:] == [
+        "  before  def __getitem__(self, index):",
+        '              return tokenizer(self.texts[index])["input_ids"]',
+        "  after   def __init__(self, texts):",
+        '              self.ids = [tokenizer(text)["input_ids"] for text in texts]',
+        "",
+        "          def __getitem__(self, index):",
+        "              return self.ids[index]",
+    ]
 
 
 @pytest.mark.parametrize("of", load_rules(), ids=lambda one: one.id)
@@ -44,6 +78,48 @@ def test_every_rule_begins_with_its_example(of) -> None:
     assert labels[0] == "seen"
     assert len(labels) > 1
     assert "{" not in sections[0].paragraphs[0].text
+
+
+def test_every_rule_shows_code_unless_no_file_shows_it() -> None:
+    without = {of.id for of in load_rules() if not any(one.first.strip() == "before" for one in example.paragraphs(of))}
+    assert without == set(NO_FILE_SHOWS_IT)
+
+
+@pytest.mark.parametrize("of", [of for of in load_rules() if of.code], ids=lambda one: one.id)
+def test_code_is_python_a_config_or_commands(of) -> None:
+    """Code that does not parse cannot be copied."""
+    for text in (of.code.before, of.code.after):
+        assert is_python(text) or is_config(text) or all(map(is_command, text.splitlines())), text
+
+
+@pytest.mark.parametrize("text", ["for x in y", "run: [", "rm -r x", 'python "x'])
+def test_what_is_none_of_these_is_found(text: str) -> None:
+    assert not (is_python(text) or is_config(text) or is_command(text))
+
+
+def is_python(text: str) -> bool:
+    try:
+        ast.parse(text)
+    except SyntaxError:
+        return False
+    return True
+
+
+def is_config(text: str) -> bool:
+    """A mapping, as JSON or YAML."""
+    try:
+        return isinstance(YAML(typ="safe").load(text), dict)
+    except Exception:  # of any kind: it is none
+        return False
+
+
+def is_command(line: str) -> bool:
+    try:
+        words = shlex.split(line, comments=True)
+    except ValueError:
+        return False
+    named = [word for word in words if not re.match(r"[A-Z_]+=", word)]
+    return not named or named[0] in PROGRAMS
 
 
 def test_a_rule_without_an_example_has_no_section() -> None:

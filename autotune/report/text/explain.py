@@ -42,4 +42,4 @@ def _wrap(paragraph: Paragraph, width: int) -> list[str]:
         break_long_words=False,
         break_on_hyphens=False,
     )
-    return wrapper.wrap(paragraph.text)
+    return wrapper.wrap(paragraph.text) or [""]
