@@ -51,6 +51,28 @@ def test_the_citation_is_of_this_version() -> None:
     assert all(set(author) in ({"name"}, {"given-names", "family-names"}) for author in cited["authors"])
 
 
+ADDRESSED = ("Homepage", "Documentation", "Changelog", "Issues")
+
+
+def test_the_address_of_the_project_is_in_all_files_or_in_none() -> None:
+    """CONTRIBUTING.md, "A release". Where it is in a part of them, a page sends people to a place that is not there."""
+    urls = tomllib.loads(text("pyproject.toml"))["project"].get("urls")
+    has_placeholders = "OWNER/" in "".join(text(name) for name in ("README.md", "docs/ci.md"))
+    cited = read("CITATION.cff").get("repository-code")
+    assert (urls is None, cited is None) == (has_placeholders, has_placeholders)
+    if urls is not None:
+        assert {*ADDRESSED} <= set(urls) and cited in urls.values()
+
+
+def test_the_checklist_of_a_release_names_what_needs_the_address() -> None:
+    listed = text("CONTRIBUTING.md").partition("## A release\n")[2].partition("\n## ")[0]
+    named = ("[project.urls]", *ADDRESSED, "repository-code", "OWNER", "REF", "docs/ci.md")
+    assert [name for name in named if name not in listed] == []
+    assert [one for form in FORMS for one in read(form)["labels"] if f"`{one}`" not in listed] == []
+    (gate,) = [step["run"] for step in steps(".github/workflows/release.yml") if "project.urls" in step.get("run", "")]
+    assert "OWNER/" in gate
+
+
 @pytest.mark.skipif(find_spec("check_jsonschema") is None, reason="check-jsonschema, which has the schemas, is missing")
 @pytest.mark.parametrize(
     ("schema", "files"),
