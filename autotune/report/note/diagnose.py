@@ -31,6 +31,9 @@ from autotune.report.units import duration, money, step_time
 
 LONGEST_TITLE = 60
 
+WIDEST_DIFF, LONGEST_DIFF = 200, 120
+"""Columns and lines of a diff: a notebook may be one line of megabytes."""
+
 
 def note(report: Report) -> Note:
     """All of it; what is not known is left out."""
@@ -124,7 +127,15 @@ def _changes(report: Report) -> Iterator[Block]:
     for heading, group in advice.groups(report):
         yield Section(heading, tuple(_one(each, report) for each in group))
     if report.diff:
-        yield Section("The changes as a diff", (Paragraph(_OF_DIFF), Listing(report.diff, "diff")))
+        yield Section("The changes as a diff", (Paragraph(_OF_DIFF), Listing(_shortened(report.diff), "diff")))
+
+
+def _shortened(diff: str) -> str:
+    """The diff with the ends of wide lines cut off, and of many lines the first."""
+    lines = diff.splitlines()
+    kept = [line if len(line) <= WIDEST_DIFF else f"{line[:WIDEST_DIFF]}..." for line in lines[:LONGEST_DIFF]]
+    more = [f"... {len(lines) - LONGEST_DIFF:,} more lines"] if len(lines) > LONGEST_DIFF else []
+    return "".join(f"{line}\n" for line in (*kept, *more))
 
 
 _OF_DIFF = ("What ", Code("autotune apply"), " writes unasked; lines around the changed ones are left out.")

@@ -33,6 +33,9 @@ from autotune.report.text import ab_result as ab_text
 from autotune.report.text import tune as text
 from autotune.report.units import duration
 
+MOST_TRIALS = 100
+"""In the picture and its table: a page of 300 has 170 kB, and nobody reads them."""
+
 
 def note(tuned: Tuned) -> Note:
     """All of it; what was not done is left out."""
@@ -59,7 +62,11 @@ def _blocks(tuned: Tuned) -> Iterator[Block]:
         yield Section("The best against the baseline, in an A/B confirmation", (figure, *changes, *proof))
     if tuned.trials:
         base = text.base_speed(tuned)
-        yield Section("Trials", (Figure(_trials(tuned, base), _table(tuned, base)),))
+        shown = _shown(tuned.trials, base)
+        hidden = len(tuned.trials) - len(shown)
+        more = f"{hidden:,} more were slower, or failed: `--format json` has all."
+        figure = Figure(_trials(tuned, shown, base), _table(tuned, shown, base))
+        yield Section("Trials", (figure, *((Paragraph(more),) if hidden else ())))
     if tuned.by_hand:
         yield Section("To change by hand; not confirmed", tuple(ab_result.change_table(tuned.by_hand)))
     if tuned.beyond:
@@ -74,7 +81,13 @@ def _blocks(tuned: Tuned) -> Iterator[Block]:
     yield from parts.next_steps(next_commands.of_tuned(tuned))
 
 
-def _table(tuned: Tuned, base: float | None) -> Table:
+def _shown(trials: Sequence[SearchTrial], base: float | None) -> Sequence[SearchTrial]:
+    """The baseline and the fastest, in their order."""
+    order = sorted(range(1, len(trials)), key=lambda place: -(_speedup(trials[place], base) or 0.0))
+    return [trials[place] for place in (0, *sorted(order[: MOST_TRIALS - 1]))]
+
+
+def _table(tuned: Tuned, shown: Sequence[SearchTrial], base: float | None) -> Table:
     rows: tuple[tuple[Text, ...], ...] = tuple(
         (
             str(trial.number),
@@ -82,17 +95,17 @@ def _table(tuned: Tuned, base: float | None) -> Table:
             Code(assignments(tuned.space.changes(trial.candidate))),
             f"{text.OUTCOMES[trial.outcome]}: {trial.error}" if trial.outcome is not Outcome.COMPLETED else "completed",
         )
-        for trial in tuned.trials
+        for trial in shown
     )
     return Table(("trial", *text.HEADS, "settings", "outcome"), rows, (0, 1, 2, 3, 4))
 
 
-def _trials(tuned: Tuned, base: float | None) -> Picture:
+def _trials(tuned: Tuned, shown: Sequence[SearchTrial], base: float | None) -> Picture:
     """A row for each trial: a ring where it was expected, a dot where it was measured; the proof with its interval."""
-    measured = [(trial, _speedup(trial, base)) for trial in tuned.trials]
+    measured = [(trial, _speedup(trial, base)) for trial in shown]
     verified = tuned.verified
     ends = [verified.estimate.low, verified.estimate.high] if verified is not None else []
-    forecasts = [trial.forecast for trial in tuned.trials if trial.forecast is not None]
+    forecasts = [trial.forecast for trial in shown if trial.forecast is not None]
     most = 1.05 * max(1.0, *ends, *forecasts, *(speed for _, speed in measured if speed is not None))
     shapes: list[Shape] = []
     for index, (trial, speed) in enumerate(measured):
