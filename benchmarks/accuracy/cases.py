@@ -24,7 +24,7 @@ HEALTHY = "healthy"
 ON_GPU = ("gpu-1",)
 """Sets of scripts for a CUDA GPU, run where they are asked for by name."""
 
-BY_PLACE = (*(f"blind-{number}" for number in range(7, 17)), *ON_GPU)
+BY_PLACE = (*(f"blind-{number}" for number in range(7, 18)), *ON_GPU)
 """Sets whose authors had no list of kinds: what is scored is whether the tool points at the place of the fault."""
 
 REPAIRED = "repaired"
