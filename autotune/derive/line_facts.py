@@ -6,7 +6,7 @@ import itertools
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 
-from autotune.derive import attention, loop_facts, parametrizations, repeated_backward, row_facts
+from autotune.derive import attention, loop_facts, parametrizations, repeated_backward, row_facts, vocabulary
 from autotune.derive.kernels import shares
 from autotune.derive.lines import (
     PRODUCTS,
@@ -101,6 +101,7 @@ def facts(view: RecordingView) -> Iterator[Fact]:
     yield from repeated_backward.one_by_one(found)
     yield from parametrizations.facts(view, found)
     yield from attention.facts(found)
+    yield from vocabulary.facts(view, found)
 
 
 def _frozen(view: RecordingView, found: LineCosts) -> Iterator[Fact]:

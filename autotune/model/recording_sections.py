@@ -595,6 +595,17 @@ class GrowingInput(TypedDict):
     """Those that a cache leaves: each once."""
 
 
+class Vocabulary(TypedDict):
+    """An embedding, and the ids that it was asked for in all compared steps."""
+
+    name: str
+    rows: int
+    largest: int
+    ids: int
+    heads: list[str]
+    """Linear layers that have an output for each of its rows."""
+
+
 class ComparedRows(TypedDict):
     """Rows that modules computed in several steps."""
 
@@ -602,6 +613,8 @@ class ComparedRows(TypedDict):
     rows: list[ModuleRows]
     growing: NotRequired[list[GrowingInput]]
     """Those first that compute most anew."""
+
+    vocabularies: NotRequired[list[Vocabulary]]
 
 
 class CountedProducts(TypedDict):

@@ -779,6 +779,7 @@ WITH_TESTS_OF_THEIR_OWN = (
     "derive.repeated_backward",
     "derive.parametrizations",
     "derive.attention",
+    "derive.vocabulary",
     "derive.needless_work",
     "derive.mfu",
     "derive.averaging",

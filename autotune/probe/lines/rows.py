@@ -20,6 +20,7 @@ from .. import call_sites, describe
 from ..what_ifs import backward_graph
 from .modules import names_of
 from .prefixes import GrowingInputs
+from .vocabularies import Vocabularies
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -105,6 +106,7 @@ class RowComparison:
         """Layers among whose rows a few were picked by their values."""
         self._is_trying = False
         self._growing = GrowingInputs()
+        self._vocabularies = Vocabularies()
         self._depth = 0
         """Calls of modules that have begun and not ended."""
         self._inputs: list[float | None] = []
@@ -142,6 +144,7 @@ class RowComparison:
         if dimension is not None and is_leaf:
             self._note_data(args[0] if args else None)
             if output.requires_grad:
+                self._vocabularies.note(module, args)
                 self._by_itself |= {key} if output.dim() == 2 or type(module).__name__ == "Linear" else set()
                 self._follow(key, module, output, dimension)
         elif args and isinstance(args[0], torch.Tensor) and not is_leaf:
@@ -251,7 +254,8 @@ class RowComparison:
             if share is not None or again is not None:
                 row = {"name": names.get(key, type(module).__name__), "unused": share, "repeated": again}
                 rows.append({**row, "repeated_in_dropout": _least([step.get(key) for step in in_dropout])})
-        return {"steps": len(repeated), "rows": rows, "growing": self._growing.rows()}
+        found = {"steps": len(repeated), "rows": rows, "growing": self._growing.rows()}
+        return {**found, "vocabularies": self._vocabularies.rows(names)}
 
 
 PRODUCTS = ("linear", "matmul", "__matmul__", "mm")

@@ -204,6 +204,26 @@ def test_rows_that_get_no_gradient_are_as_many_in_each_step(rows_of, loss, unuse
     }
 
 
+class Scored(nn.Module):
+    """Ids of eight letters, for which there are a hundred rows."""
+
+    def __init__(self, outputs):
+        super().__init__()
+        self.table, self.inner, self.head = nn.Embedding(100, 8), nn.Linear(8, 8), nn.Linear(8, outputs)
+
+    def forward(self, x):
+        ids = torch.clamp((x * 3).abs().long(), max=6)
+        ids[0, 0] = 7
+        return self.head(torch.tanh(self.inner(self.table(ids))))
+
+
+@pytest.mark.parametrize(("outputs", "heads"), [(100, ["head"]), (8, [])])
+def test_the_largest_id_of_a_table_and_the_layers_that_score_all_its_rows(rows_of, outputs, heads):
+    rows_of(Scored(outputs), used)
+    (row,) = rows_of.session.lines["rows"]["vocabularies"]
+    assert row == {"name": "table", "rows": 100, "largest": 7, "ids": 3 * 16 * 8, "heads": heads}
+
+
 def rolled_out(model, x):
     """Many forwards that no backward follows."""
     for _ in range(3 * rows.MOST_HELD):
