@@ -51,6 +51,7 @@ STAND = {
     "EN012": "a reader that ignores unknown keys trains all the same, with the default",
     "EN018": "a run that does not fail found the names, or came to none of them",
     "EN020": "a run shows no options; what bool() makes of a word is the same in each",
+    "CK007": "a run that ends well says nothing of one that fails",
     "OP005": "a run shows the rate that it has, and not which one was asked for",
     "EV002": "the run tells the interval",
     "FS005": "it is about what is not maintained any more",

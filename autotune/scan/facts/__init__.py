@@ -27,6 +27,7 @@ from autotune.scan.facts import (
     retained_losses,
     step_path,
     streams,
+    swallowed_errors,
     tf32,
     torch_switches,
 )
@@ -55,6 +56,7 @@ DETECTORS: tuple[Detector, ...] = (
     torch_switches.facts,
     retained_losses.facts,
     evaluation_grad.facts,
+    swallowed_errors.facts,
     passes_for_training.facts,
     environment_variables.facts,
     process_setup.facts,
