@@ -1,4 +1,4 @@
-"""Loaders by classes that extend one, that a condition chooses, and that a folder of the project called datasets makes."""
+"""Loaders by classes that extend one, that a condition chooses, and of a folder of the project called datasets."""
 
 from __future__ import annotations
 
