@@ -53,6 +53,7 @@ STAND = {
     "EN020": "a run shows no options; what bool() makes of a word is the same in each",
     "CK007": "a run that ends well says nothing of one that fails",
     "OP005": "a run shows the rate that it has, and not which one was asked for",
+    "OP006": "a run shows the rates that it has, and not which curve was asked for",
     "EV002": "the run tells the interval",
     "FS005": "it is about what is not maintained any more",
     "FS010": "memory that is not pinned is slower with one process, too",
