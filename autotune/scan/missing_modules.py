@@ -12,6 +12,7 @@ from autotune.model.evidence import RUN, Fact
 from autotune.pycode.script_view import ScriptView
 from autotune.scan.library import ANYTHING, Library
 from autotune.scan.missing_scripts import names_below
+from autotune.scan.script.run_training import LIBRARIES
 
 FOUND = "code.lacks_module"
 
@@ -30,6 +31,8 @@ BUILT = (
     "CMakeLists.txt",
 )
 """Ends of the names of what a build makes modules of."""
+
+REQUIREMENTS = re.compile(r"[\w-]*requirements[\w-]*\.(txt|in)|pyproject\.toml|setup\.(py|cfg)|env\w*\.ya?ml")
 
 CHANGES = re.compile(rb"sys\.path\s*(\.\s*(append|insert|extend)|\+?=[^=])|import path\b")
 
@@ -59,7 +62,12 @@ def facts(library: Library, views: Sequence[ScriptView]) -> Iterator[Fact]:
     for view, node, name in missing:
         part = _missing_part(library.root, view.file, name)
         is_known = part.lower() in stems or part in ignored or GENERATED.search(part)
-        if not is_known and (name.split(".").index(part) > 1 or _is_used(library, view.file, name.partition(".")[0])):
+        first = name.partition(".")[0]
+        if (
+            not is_known
+            and not _is_required(library.root, first)
+            and (name.split(".").index(part) > 1 or _is_used(library, view.file, first))
+        ):
             yield Fact(FOUND, RUN, name, (view.place(node),))
             return
 
@@ -81,6 +89,8 @@ def _imported(node: ast.stmt) -> Iterator[str]:
 def _missing_part(root: Path, file: str, name: str) -> str:
     """The part of a module's name below a package of the project that names no file there; "" where there is none."""
     first, *rest = name.split(".")
+    if first in LIBRARIES:
+        return ""
     home = next((one for one in _homes(root, file) if _is_package(one / first)), None)
     if home is None or not rest or any((one / f"{first}.py").exists() for one in _homes(root, file)):
         return ""
@@ -104,6 +114,13 @@ def _is_used(library: Library, file: str, package: str) -> bool:
     found = {match.decode() for text in texts for match in pattern.findall(text)}
     folders = [one / package for one in _homes(library.root, file)]
     return any((folder / f"{name}.py").is_file() for folder in folders for name in found)
+
+
+def _is_required(root: Path, package: str) -> bool:
+    """Whether the project asks for an installed package of this name, whose modules may be meant."""
+    names = (one for one in root.iterdir() if one.is_file() and REQUIREMENTS.fullmatch(one.name))
+    pattern = re.compile(rf"^[\s\-\"']*{re.escape(package)}\b", re.IGNORECASE | re.MULTILINE)
+    return any(pattern.search(one.read_text(encoding="utf-8", errors="replace")) for one in names)
 
 
 def _homes(root: Path, file: str) -> list[Path]:

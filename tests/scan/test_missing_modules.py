@@ -21,7 +21,12 @@ IMPORTS = "import torch\nfrom model.unet import UNet\n"
 
 def lacking(root: Path, imports: str, script: str = "train.py", **files: str) -> list[tuple[str, str, int]]:
     """The facts of such a project: what is missing, and where it is imported."""
-    texts = {"model/unet.py": NET, "data/scans.py": "class Scans: pass\n", script: f"{imports}{LOOP}"}
+    texts = {
+        "model/unet.py": NET,
+        "data/scans.py": "class Scans: pass\n",
+        "datasets/own.py": "",
+        script: f"{imports}{LOOP}",
+    }
     for name, text in {**texts, **files}.items():
         file = root / name
         file.parent.mkdir(parents=True, exist_ok=True)
@@ -73,6 +78,7 @@ def test_below_a_folder_of_a_package(tmp_path: Path) -> None:
         "from model import unet\n",
         "from data.scan_sets import Scans\n",  # the only import from `data`, which may be an installed package
         "import torch.utils.tensorboard\n",
+        "from datasets.own import Rows\nfrom datasets.features import Audio\n",
         "try:\n    from model.unet_dropout import UNetDropout\nexcept ImportError:\n    pass\n",
         "if torch.cuda.is_available():\n    import model.unet_dropout\n",
         "import sys\nsys.path.append('../shared')\nfrom model.unet_dropout import UNetDropout\n",
@@ -92,6 +98,7 @@ def test_what_may_be_there(tmp_path: Path, imports: str) -> None:
         ("csrc/ops.cpp", ""),
         (".gitmodules", ""),
         (".gitignore", "model/unet_dropout.py\n"),
+        ("requirements.txt", "torch\nmodel>=1.2\n"),  # a package of the same name
         ("model.py", ""),
     ],
 )
