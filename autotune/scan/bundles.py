@@ -21,8 +21,8 @@ from autotune.scan.files import FileSearch
 from autotune.scan.library import Library
 from autotune.scan.named_scripts import NamedScripts
 
-ASKS_FOR_USE = "arguments.removed"
-"""The weight of this fact depends on whether anybody starts the script; for that all texts of a project are read."""
+ASK_FOR_USE = ("arguments.removed", "code.lacks_module")
+"""The weight of these facts depends on whether anybody starts the script; for that all texts of a project are read."""
 
 OF_UNDECLARED = ("arguments.declared", "arguments.may_pass_num_items", "names.declared")
 """Facts that hold because nothing near a file declares a release."""
@@ -54,7 +54,7 @@ def read_bundles(
 def _with_use(made: Bundle, parts: BundleFiles, scripts: NamedScripts, named: Set[str]) -> Bundle:
     """A bundle with fact `code.is_named_nowhere`, where it is asked for and true of its script."""
     has_command = bool(parts.launches) or not made.name.endswith(SCRIPTS) or made.name in named
-    if has_command or not any(fact.name == ASKS_FOR_USE for fact in made.facts):
+    if has_command or not any(fact.name in ASK_FOR_USE for fact in made.facts):
         return made
     if not scripts.names_nowhere(made.name):
         return made

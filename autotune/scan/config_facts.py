@@ -27,6 +27,16 @@ vLLM in some releases only."""
 ENGINES = ("use_vllm", "use_transformers_paged")
 """Their options that have another engine sample."""
 
+SCHEDULER, SCHEDULE = "scheduler.type", "lr_scheduler_type"
+"""The keys of DeepSpeed's schedule and of the Trainer's."""
+
+ALIKE = {
+    "WarmupLR": ("constant_with_warmup", "constant"),
+    "WarmupDecayLR": ("linear",),
+    "WarmupCosineLR": ("cosine",),
+}
+"""DeepSpeed's schedules, and the Trainer's names of what they do."""
+
 PARAMETERS_PER_LAYER = 12
 """Times the width squared: attention 4, a feed-forward of four widths 8 (the shape of GPT-2)."""
 
@@ -42,6 +52,7 @@ def facts(calls: Sequence[ConsumerCall], settings: Sequence[Setting], launches: 
     yield from _model(calls)
     yield from _processes(calls, launches)
     yield from _rollouts(calls)
+    yield from _schedules(calls)
 
 
 def _evaluation(named: Settings) -> Iterator[Fact]:
@@ -129,6 +140,20 @@ def _rollouts(calls: Sequence[ConsumerCall]) -> Iterator[Fact]:
         given = [one.arguments[key] for one in made for key in ENGINES if key in one.arguments]
         if all(one.known and not one.is_default and typed(one.value, "bool") is False for one in given):
             yield _fact("samples_itself", True, given[0].location if given else made[0].location)
+
+
+def _schedules(calls: Sequence[ConsumerCall]) -> Iterator[Fact]:
+    """The schedule that the Trainer is asked for, where DeepSpeed's config brings another, which takes its place."""
+    own = [one.arguments[SCHEDULER] for one in calls if one.dialect == "deepspeed" and SCHEDULER in one.arguments]
+    asked = [one.arguments[SCHEDULE] for one in calls if one.dialect != "deepspeed" and SCHEDULE in one.arguments]
+    if len({str(one.value) for one in own}) != 1 or len({str(one.value) for one in asked}) != 1:
+        return
+    if not all(one.known and not one.is_default and not one.doubt for one in (*own, *asked)):
+        return
+    alike = ALIKE.get(str(own[0].value))
+    if alike is not None and str(asked[0].value) not in alike:
+        yield _fact("ignored_schedule", str(asked[0].value), asked[0].location)
+        yield _fact("deepspeed_schedule", str(own[0].value), own[0].location)
 
 
 def _model(calls: Sequence[ConsumerCall]) -> Iterator[Fact]:

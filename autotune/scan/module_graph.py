@@ -25,6 +25,9 @@ MAX_IMPORTS = 8
 SOURCES = ("", "src/")
 """Folders beside which a package lies: its own, and that of a project which is installed to be edited."""
 
+ALSO_FOLDERS = frozenset({"datasets"})
+"""Libraries whose name many projects give a folder of theirs, which Python finds first beside the script."""
+
 Key = TypeVar("Key")
 Found = TypeVar("Found")
 
@@ -86,7 +89,7 @@ class ModuleGraph(Struct, eq=False):
     def _imported(self, name: str, beside: str, depth: int, way: dict[tuple[str, str], FoundBindings]) -> FoundBindings:
         """The same, through not more than `depth` files; `way` is what was found of other names on the way here,
         NOTHING for what is being looked for: modules import each other."""
-        if name.partition(".")[0] in LIBRARIES:
+        if _is_of_library(name):
             return NOTHING
         module, _, last = name.rpartition(".")
         file = self.file(module if module.strip(".") else f"{module}.", beside) if depth else None
@@ -115,7 +118,7 @@ class ModuleGraph(Struct, eq=False):
     def _definitions(self, index: Index, file: str) -> Iterator[str]:
         """Modules that are imported, and modules that have what is imported of them; a package only hands it on."""
         names = dict.fromkeys((*sorted(index.imports), *_names(index)))
-        for name in [name for name in names if name.partition(".")[0] not in LIBRARIES]:
+        for name in [name for name in names if not _is_of_library(name)]:
             module = self.file(name, file) if name.strip(".") else None
             if module is not None and not module.endswith("__init__.py"):
                 yield module
@@ -137,9 +140,14 @@ class ModuleGraph(Struct, eq=False):
                 if isinstance(base, ast.Call) and last_name(base.func) == "globals":
                     yield file, key
                 name = full_name(index, base)
-                if name is not None and name.partition(".")[0] not in LIBRARIES:
+                if name is not None and not _is_of_library(name):
                     module = self.file(name, file)
                     yield from [(module, key)] if module is not None else []
+
+
+def _is_of_library(name: str) -> bool:
+    first = name.partition(".")[0]
+    return first in LIBRARIES and first not in ALSO_FOLDERS
 
 
 def _names(index: Index) -> Iterator[str]:

@@ -17,6 +17,7 @@ from autotune.scan import (
     bool_options,
     default_learning_rates,
     local_rank,
+    missing_modules,
     model_code,
     removed_names,
     run_words,
@@ -122,6 +123,7 @@ def _whole_facts(
         yield from run_words.lightning_facts(files, others, next(made, view.place(step.node)))
     if files is not None:
         yield from run_words.text_facts(files)
+    yield from missing_modules.facts(library, views)
     detectors = ([model_code.facts] if any(steps.values()) else []) + WHOLE_RUN
     for detect in detectors:
         yield from library.worked(views[0].file, partial(_detected, detect, views)) or ()

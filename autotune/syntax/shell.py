@@ -32,6 +32,9 @@ _RUNNING = ("source", ".", "eval")
 _SHIFTING = ("shift", "set")
 _ENVIRONMENT = re.compile(r"\bactivate['\"]?$")
 """Ends the script of a virtual environment, or the command of conda: it sets no variable of the project."""
+_SHELL = re.compile(r"(?:[\w/.-]*/)?(?:ba|z|da)?sh")
+_QUOTED = re.compile(r"'[^']*'|\"(?:[^\"\\]|\\\n)*\"")
+"""A text in quotes in which nothing but ends of lines is escaped."""
 _NAME = re.compile(r"[A-Za-z_]\w*", re.ASCII)
 
 
@@ -43,12 +46,47 @@ class ShellScript(Struct, frozen=True):
 
 
 def read(data: bytes, where: str, arguments: Sequence[str] | None = None) -> ShellScript:
-    """The commands of a shell script that is started with `arguments`, if these are known. Raises UsageError."""
-    lexer = Lexer(decode(data, where))
-    reader = Statements(lexer)
-    statements = tuple(reader.read())
+    """The commands of a shell script that is started with `arguments`, if these are known. Raises UsageError.
+
+    What `bash -c` is given stands in the place of `bash -c`.
+    """
+    text = decode(data, where)
+    lexer, reader, statements = _statements(text)
+    if inner := [place for statement in statements for place in _given_to_shell(statement, text)]:
+        lexer, reader, statements = _statements(replace(text, text=_without(text.text, inner)))
     values = replace(_values(statements, lexer.text, reader.changed | lexer.changed), arguments=arguments)
     return ShellScript(tuple(_commands(statements, values)), tuple(lexer.comments))
+
+
+def _statements(text: Text) -> tuple[Lexer, Statements, tuple[Statement, ...]]:
+    lexer = Lexer(text)
+    reader = Statements(lexer)
+    return lexer, reader, tuple(reader.read())
+
+
+def _given_to_shell(statement: Statement, text: Text) -> Iterator[tuple[int, int]]:
+    """The places of `bash -c "` and of the closing quote, where the text between them has no quote of this kind."""
+    words = statement.words
+    for at, word in enumerate(words[:-2]):
+        if not _SHELL.fullmatch(_plain(word)):
+            continue
+        options = list(itertools.takewhile(lambda one: _plain(one).startswith("-"), words[at + 1 :]))
+        given = words[at + 1 + len(options) : at + 2 + len(options)]
+        quoted = text.text[given[0].start : given[0].end] if given else ""
+        if options and _plain(options[-1]).endswith("c") and _QUOTED.fullmatch(quoted):
+            yield word.start, options[-1].end
+            yield given[0].start, given[0].start + 1
+            yield given[0].end - 1, given[0].end
+        return
+
+
+def _without(text: str, places: Sequence[tuple[int, int]]) -> str:
+    """The text with blanks at these places: all other places stay the same."""
+    parts, done = [], 0
+    for start, end in places:
+        parts += [text[done:start], " " * (end - start)]
+        done = end
+    return "".join([*parts, text[done:]])
 
 
 def _values(statements: Sequence[Statement], text: Text, changed: set[str]) -> Values:

@@ -36,7 +36,11 @@ def facts(vocabularies, modules=(HEAD, LAYER)):
             "loops": [],
         },
         "operations": {
-            "steps": 1, "wall_ns": 1, "modules": [], "runs": [], "statements": [],
+            "steps": 1,
+            "wall_ns": 1,
+            "modules": [],
+            "runs": [],
+            "statements": [],
             "backward_ns": 30 * MS,
             "rows": [operations(module, each) for module in modules],
         },

@@ -236,3 +236,39 @@ def test_completions_that_the_trainer_samples_itself(made: ConsumerCall, value: 
 def test_a_notebook_may_not_start_vllm() -> None:
     made = call("trl", "GRPOConfig")
     assert "samples_itself" not in facts(replace(made, location=Location("a.ipynb", 1)))
+
+
+@pytest.mark.parametrize(
+    ("asked", "own", "expected"),
+    [
+        ("cosine", "WarmupLR", ("cosine", "WarmupLR")),
+        ("linear", "WarmupLR", ("linear", "WarmupLR")),
+        ("cosine", "WarmupDecayLR", ("cosine", "WarmupDecayLR")),
+        ("constant_with_warmup", "WarmupLR", (None, None)),
+        ("constant", "WarmupLR", (None, None)),
+        ("linear", "WarmupDecayLR", (None, None)),
+        ("cosine", "WarmupCosineLR", (None, None)),
+        ("cosine", "OneCycle", (None, None)),  # another idea of a schedule: who writes it wants it
+        ("cosine", None, (None, None)),
+        (None, "WarmupLR", (None, None)),
+    ],
+)
+def test_a_schedule_that_deepspeed_replaces(
+    asked: Value | None, own: Value | None, expected: tuple[object, ...]
+) -> None:
+    trainer = call("hf_trainer", **({} if asked is None else {"lr_scheduler_type": asked}))
+    engine = call("deepspeed", **({} if own is None else {"scheduler__type": own}))
+    found = facts(trainer, engine)
+    assert (found.get("ignored_schedule"), found.get("deepspeed_schedule")) == expected
+
+
+def test_two_schedules_that_are_asked_for() -> None:
+    asked = [call("hf_trainer", lr_scheduler_type=one) for one in ("cosine", "linear")]
+    assert "ignored_schedule" not in facts(*asked, call("deepspeed", scheduler__type="WarmupLR"))
+
+
+def test_a_schedule_that_is_not_certain() -> None:
+    trainer = call("hf_trainer", lr_scheduler_type="cosine")
+    given = replace(trainer.arguments["lr_scheduler_type"], known=False)
+    trainer = replace(trainer, arguments={"lr_scheduler_type": given})
+    assert "ignored_schedule" not in facts(trainer, call("deepspeed", scheduler__type="WarmupLR"))

@@ -238,3 +238,40 @@ def test_no_command_is_an_error(words: list[str]) -> None:
 def test_what_sets_up_an_environment_starts_no_training() -> None:
     script = shell.read(b"python -m pip install torch\npython -m venv x\npython -m train --lr 1\n", "run.sh")
     assert [one.module for one in launches(script, "run.sh")] == ["train"]
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ('srun -N 2 bash -c "python train.py --lr 1"', {"lr": 1}),
+        ("srun -N 2 /bin/bash -l -c 'python train.py --lr 1' >> log.txt 2>&1 &", {"lr": 1}),
+        ('LR=2\nsrun bash -lc \\\n  "python train.py \\\n    --lr $LR --rank ${RANK}"\n', {"lr": 2, "rank": None}),
+        ("docker run --gpus all image sh -c 'pip install . && python train.py --lr 1'", {"lr": 1}),
+        ("bash -c \"python train.py --name 'a run'\"", {"name": "a run"}),
+        ('nohup sh -c "\ncd src\npython train.py --lr 1\n"', {"lr": 1}),
+    ],
+)
+def test_what_a_shell_is_given(text: str, expected: dict[str, object]) -> None:
+    found = one(text)
+    assert (found.script, flags(found)) == ("train.py", expected)
+
+
+def test_places_of_what_a_shell_is_given() -> None:
+    text = 'srun bash -c \\\n  "python train.py --lr 17"\n'
+    place = one(text).flags["lr"].location
+    assert place.span is not None
+    assert (place.line, text[place.span.start : place.span.end]) == (2, "17")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "echo \"bash -c 'python train.py'\"",
+        'bash -c "echo \\"a\\"; python train.py"',  # escaped: another text than that in the file
+        'bash -c "$COMMAND"',
+        "bash -x 'python train.py'",
+        "bash run.sh -c 'python train.py'",
+    ],
+)
+def test_what_no_shell_is_given(text: str) -> None:
+    assert read(text) == ()

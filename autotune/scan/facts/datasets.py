@@ -107,7 +107,8 @@ def _items_in_memory(view: ScriptView, class_: ast.ClassDef) -> bool | None:
     False for a dataset whose items take another call to make: they are opened, decoded or tokenised.
     """
     methods = view.index.inner[class_].bindings
-    for binding in methods.get("__getitem__", ()):
+    of_graphs = any((full_name(view.index, base) or "").startswith("torch_geometric.") for base in class_.bases)
+    for binding in methods.get("get" if of_graphs and "__getitem__" not in methods else "__getitem__", ()):
         called = [one for one in ast.walk(binding.node) if isinstance(one, ast.Call)]
         if any(last_name(one.func) not in CHEAP for one in called):
             return False

@@ -54,19 +54,38 @@ def facts(script: ScriptAnalysis) -> Iterator[Fact]:
     yield from script.state_fact("code.shows_progress", bool(bars), *bars[:1])
 
 
+DEVICES = ("torch.device", "torch.set_default_device")
+
+MAX_MOVES = 20
+"""Calls of to() whose argument is followed."""
+
+
 def _cuda_facts(script: ScriptAnalysis) -> Iterator[Fact]:
     """A tensor or model can go to a GPU: .cuda(), a "cuda" device, or a library that looks for one."""
     index = script.view.index
     named = [one for one in index.strings if one.value == "cuda" or str(one.value).startswith("cuda:")]
     moved = [call for call in index.called.get("cuda", ()) if isinstance(call.func, ast.Attribute)]
     calls = [call for name in sorted(CUDA_CALLS) for call in script.calls_by_name.get(name, ())]
-    places = [one for one in (*moved, *named, *calls) if is_reached(script.view, one) is not False]
+    given = list(_devices_of_settings(script)) if not (named or moved or calls) else []
+    places = [one for one in (*moved, *named, *calls, *given) if is_reached(script.view, one) is not False]
     if places:
         yield from script.state_fact("code.uses_cuda", True, *sorted(places, key=_line)[:1])
     elif not script.is_raw:
         yield from _library_cuda_facts(script)
     elif not any(DEVICE.search(name) for name in (*index.attributes, *index.reads, *index.called)):
         yield from script.state_fact("code.uses_cuda", False)
+
+
+def _devices_of_settings(script: ScriptAnalysis) -> Iterator[ast.Call]:
+    """`torch.device(cfg.device)` and `model.to(cfg.device)`, where a config or an option says "cuda"."""
+    made = [one for name in DEVICES for one in script.calls_by_name.get(name, ())]
+    moved = [one for one in script.view.index.called.get("to", ()) if isinstance(one.func, ast.Attribute)]
+    for call in (*made, *moved[:MAX_MOVES]):
+        given = [*call.args[:1], *(one.value for one in call.keywords if one.arg == "device")]
+        value = values.written_value(script.view, given[0]).value if given else None
+        if isinstance(value, str) and value.partition(":")[0] == "cuda":
+            yield call
+            return
 
 
 def _library_cuda_facts(script: ScriptAnalysis) -> Iterator[Fact]:

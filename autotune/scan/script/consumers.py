@@ -101,12 +101,21 @@ AUTOCASTS = frozenset({"torch.autocast", "torch.amp.autocast", "torch.cuda.amp.a
 SCALERS = frozenset(PARAMETERS_OF_SCALERS)
 
 
+PLAIN_GRAPH_LOADERS = frozenset({"DataLoader", "DataListLoader", "DenseDataLoader"})
+"""Loaders of torch_geometric that hand on their keywords to torch's; others sample, and have arguments of their own."""
+
+HANDED_ON = frozenset({"dataset", "batch_size", "shuffle", "collate_fn"})
+"""What a class that extends a loader may give it itself, beside the keywords that it hands on."""
+
+
 def consumer(index: Index, call: ast.Call) -> ConsumerSpec | None:
     """What a call is to the settings; None for any other call."""
     name = full_name(index, call.func)
     if name is None:
         class_ = called_class(index, call.func)
-        return of_class(index, class_) if class_ is not None else _method(index, call)
+        if class_ is not None:
+            return of_class(index, class_)
+        return _loader_of_several(index, call.func) or _method(index, call)
     return of_name(name) or _config(call, name) or _method(index, call)
 
 
@@ -115,6 +124,8 @@ def of_name(name: str) -> ConsumerSpec | None:
     package, last = package_and_name(name)
     if last in ("DataLoader", "StatefulDataLoader") and package in LOADER_PACKAGES:
         return ConsumerSpec("torch", "DataLoader", "loader", DATALOADER)
+    if package == "torch_geometric" and last in PLAIN_GRAPH_LOADERS:
+        return ConsumerSpec("torch", "DataLoader", "loader", DATALOADER[:3])
     if package == "torch_geometric" and last.endswith("Loader"):
         return ConsumerSpec("torch", "DataLoader", "loader", is_open=True)
     if name.startswith("torch.optim.") and last[0].isupper() and "lr_scheduler" not in name:
@@ -131,7 +142,8 @@ def of_class(index: Index, class_: ast.ClassDef) -> ConsumerSpec | None:
         for base in one.bases:
             found = of_name(full_name(index, base) or "")
             if found is not None and found.kind != "optimizer":
-                return replace(found, is_open=True, parameters=())
+                hands_on = found.kind == "loader" and all(map(_hands_on, with_bases(index, class_)))
+                return replace(found, is_open=not hands_on, parameters=())
     return None
 
 
@@ -141,6 +153,36 @@ def _config(call: ast.Call, name: str) -> ConsumerSpec | None:
     is_told = any(keyword.arg == "attn_implementation" for keyword in call.keywords)
     is_config = package == "transformers" and last.endswith("Config")
     return ConsumerSpec("torch", "config of a model") if is_told and is_config else None
+
+
+def _hands_on(class_: ast.ClassDef) -> bool:
+    """Whether a class that extends a loader gives it all keywords that it gets, and no number of workers of its own."""
+    methods = [one for one in class_.body if isinstance(one, ast.FunctionDef) and one.name in ("__init__", "__new__")]
+    if not methods:
+        return True
+    rest = methods[0].args.kwarg
+    names = [one for one in ast.walk(methods[0]) if isinstance(one, ast.Name) and rest and one.id == rest.arg]
+    calls = [one for one in ast.walk(methods[0]) if isinstance(one, ast.Call) and last_name(one.func) == "__init__"]
+    if len(methods) > 1 or len(names) != 1 or len(calls) != 1:
+        return False
+    unpacked = [keyword.value for keyword in calls[0].keywords if keyword.arg is None]
+    own = {keyword.arg for keyword in calls[0].keywords if keyword.arg is not None}
+    return unpacked == names and own <= HANDED_ON and len(calls[0].args) < len(HANDED_ON)
+
+
+def _loader_of_several(index: Index, func: ast.expr) -> ConsumerSpec | None:
+    """The loader that a name stands for which is one of several classes: `DataListLoader if cuda else DataLoader`."""
+    bound = index.lookup(func) if isinstance(func, ast.Name) else ()
+    values = [one.value for one in bound if one.kind == "value" and isinstance(one.value, ast.IfExp)]
+    if not values or len(values) != len(bound):
+        return None
+    found = []
+    for node in (each for one in values for each in (one.body, one.orelse)):
+        class_ = called_class(index, node)
+        found.append(of_class(index, class_) if class_ is not None else of_name(full_name(index, node) or ""))
+    if any(one is None or one.kind != "loader" for one in found):
+        return None
+    return next((one for one in found if one is not None and one.is_open), found[0])
 
 
 def _method(index: Index, call: ast.Call) -> ConsumerSpec | None:

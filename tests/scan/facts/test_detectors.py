@@ -160,6 +160,8 @@ SCRIPTS = (
     "for x in loader:\n    model(x).backward()\n    optimizer.step()",
     "import torch\nfor epoch in range(9):\n    model.eval()\n    bank = model(images)\n    model.train()\n"
     "    for x in loader:\n        loss = nce(model(x), bank)\n        loss.backward()\n        optimizer.step()",
+    "try:\n    trainer.train()\nexcept Exception as error:\n    print(error)",
+    "from transformers import Trainer\ntrainer = Trainer(model)\nif rank == 0:\n    trainer.save_model()",
 )
 """Scripts in which each fact is known: one of them states it as true, and another does not."""
 

@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 import pytest
-from scanning import call_of, scan
+from scanning import call_of, facts, scan
 
 LOADER = "import torch\nfrom torch.utils.data import DataLoader, Dataset\n"
 
@@ -55,3 +55,30 @@ LOAD = "model = AutoModel.from_pretrained('x', device_map='auto')"
 def test_a_device_map_counts_where_the_model_may_be_trained(code: str, expected: bool) -> None:
     script = scan(f"import torch\nfrom transformers import AutoModel, Trainer\n{code}")
     assert call_of(script, "from_pretrained").arguments["device_map"].known is expected
+
+
+OPTION = """
+import argparse
+import torch
+parser = argparse.ArgumentParser()
+parser.add_argument("--device")
+args = parser.parse_args()
+"""
+
+
+@pytest.mark.parametrize(
+    ("device", "code", "expected"),
+    [
+        ("cuda:0", "device = torch.device(args.device)\nmodel.to(device)", True),
+        ("cuda", "model.to(args.device)", True),
+        ("cuda", "model.to(device=args.device)", True),
+        ("cpu", "model.to(args.device)", None),
+        ("cudaless", "model.to(args.device)", None),
+        ("cuda", "print(args.device)", None),
+        ("cuda", "if False:\n    model.to(args.device)", None),
+    ],
+)
+def test_the_device_that_a_command_gives(device: str, code: str, expected: object) -> None:
+    loop = "for x in loader:\n    model(x).backward()\n    optimizer.step()\n"
+    found = facts(scan(f"{OPTION}{code}\n{loop}", {"device": device}))
+    assert found.get("code.uses_cuda") is expected

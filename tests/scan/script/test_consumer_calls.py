@@ -184,7 +184,8 @@ def test_subclasses_are_open() -> None:
     code = """
     from torch.utils.data import DataLoader
     class Loader(DataLoader):
-        pass
+        def __init__(self, data, **rest):
+            super().__init__(data, persistent_workers=True, **rest)
     Loader(d, num_workers=4)
     """
     call = call_of(scan(code), "DataLoader")
