@@ -229,13 +229,14 @@ def _is_more(view: RecordingView, threads: int) -> bool:
 def _threads(view: RecordingView, as_is_ms: Sequence[float]) -> Iterator[Fact]:
     """Of one thread, and of as many as there are CPUs; what the script has is what they are held beside."""
     turns, step_ms = rounds(view, "threads"), median(as_is_ms)
-    ratios = {n: _ratio([turn for turn in turns if turn.threads == n], as_is_ms) for n in _threads_tried(view)}
-    tried = {threads: ratio for threads, ratio in ratios.items() if ratio is not None}
+    ratios = {n: _ratios([turn for turn in turns if turn.threads == n], as_is_ms) for n in _threads_tried(view)}
+    tried = {threads: median(ratio for ratio, _ in each) for threads, each in ratios.items() if each}
     if not tried or step_ms <= 0:
         return
     most = max(tried)
-    # A script with few threads is not asked to have fewer.
-    best = tried[most] + _delay_ms(view, most) / step_ms if _is_more(view, most) else min(tried.values())
+    # A script with few threads is not asked to have fewer; to have fewer, each round has to show what it saves.
+    least = min(max(ratio for ratio, _ in ratios[threads]) for threads in tried)
+    best = tried[most] + _delay_ms(view, most) / step_ms if _is_more(view, most) else least
     yield Fact("replay.threads_share", RUN, _saved(best))
     now = view.recording.torch_state.get("num_threads")
     if now is not None:

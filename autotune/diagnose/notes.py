@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from autotune.diagnose import multi_node
+from autotune.diagnose import later_training, multi_node
 from autotune.model.evidence import RUN, Evidence
 from autotune.model.finding import Finding
 from autotune.model.recording import Recording
@@ -21,6 +21,7 @@ def notes(evidence: Evidence, recordings: Sequence[Recording], declined: Sequenc
     """What the reader should know of the circumstances; `declined` are findings whose changes would gain nothing."""
     load, quota = evidence.lookup(RUN, "machine.load"), evidence.lookup(RUN, "machine.cpu_quota")
     found = [missing] if (missing := multi_node.missing_note(recordings)) else []
+    found += [later] if (later := later_training.note(recordings)) else []
     is_traced = evidence.lookup(RUN, "run.is_traced") is True
     if not is_traced and not any(name.startswith("machine.") for name in evidence.facts.get(RUN, ())):
         found.append(NO_MACHINE)

@@ -160,6 +160,13 @@ def test_of_rounds_the_middle_one_counts_beside_what_was_as_it_is_in_each():
     assert facts["replay.determinism_least_share"] == pytest.approx(0.05)
 
 
+def test_each_round_has_to_show_what_fewer_threads_save():
+    turns = rounds((100, 50), (100, 90), (100, 40), threads=1)
+    facts = facts_of(script=steps(3), what_ifs=(AS_IS, *turns), torch_state={"num_threads": 2})
+    assert facts["replay.threads_share"] == pytest.approx(0.1)
+    assert facts["replay.best_threads"] == 1
+
+
 def test_threads_in_rounds_are_held_beside_the_replay():
     facts = found(AS_IS, *rounds((100, 50), (300, 160), (10, 5), threads=8))
     assert (facts["replay.threads_share"], facts["replay.most_threads_ms"]) == (0.5, 25.0)
