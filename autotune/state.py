@@ -68,6 +68,15 @@ def known_project(root: Path, environ: Mapping[str, str] = os.environ) -> Path |
     return folder
 
 
+def why_unkept(root: Path, environ: Mapping[str, str] = os.environ) -> str:
+    """Why nothing can be remembered of the project at `root`, "" where it can."""
+    try:
+        folder = project(root, environ)
+    except UsageError as error:
+        return f"{error.where}: {error.what}" if error.where else error.what
+    return "" if os.access(folder, os.W_OK) else f"{folder}: this folder cannot be written"
+
+
 def projects(environ: Mapping[str, str] = os.environ) -> Iterator[Path]:
     """The roots of all known projects that are still where they were."""
     import json

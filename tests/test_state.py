@@ -61,6 +61,19 @@ def test_where_it_cannot_be_made_the_error_says_where(root: Path, tmp_path: Path
     assert str(tmp_path / "state") in error.value.where
 
 
+def test_where_nothing_can_be_kept_the_reason_is_known(root: Path, environ: dict[str, str], tmp_path: Path) -> None:
+    assert state.why_unkept(root, environ) == ""
+    (tmp_path / "none").write_text("")
+    assert "it cannot be made: Not a directory" in state.why_unkept(root, {"XDG_STATE_HOME": str(tmp_path / "none")})
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may write any folder")
+def test_a_folder_of_ours_that_we_may_not_write_keeps_nothing(root: Path, environ: dict[str, str]) -> None:
+    folder = state.project(root, environ)
+    folder.chmod(0o500)
+    assert state.why_unkept(root, environ) == f"{folder}: this folder cannot be written"
+
+
 def test_a_run_is_known_by_its_name_and_its_place_on_the_disk(root: Path, tmp_path: Path, monkeypatch) -> None:
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
     run = root / "runs" / "1"

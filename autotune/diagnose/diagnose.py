@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 from msgspec import Struct, field
 from msgspec.structs import replace
 
-from autotune import collect, machine, requirements
+from autotune import collect, machine, requirements, state
 from autotune.collect import artefacts, job_parts, load_recordings, lock, progress, stale_runs
 from autotune.diagnose import (
     attachments,
@@ -54,6 +54,11 @@ if TYPE_CHECKING:
     from autotune.collect.allocation import Allocation
 
 Show = Callable[[progress.Status], None]
+
+_UNKEPT = (
+    "nothing can be kept of this run outside of the project ({}): `apply` will not trust its patch. Set XDG_STATE_HOME "
+    "to a folder of your own, that outlives a container"
+)
 
 
 class DiagnoseOptions(Struct, frozen=True):
@@ -287,7 +292,9 @@ def _manifest_data(
     )
     beyond = files_outside(options.words, cwd=cwd, root=root, environ=environ)
     run = replace(run, cells=cell_lines(measured.script))
-    run = replace(run, notes=tuple(f"{file} lies outside {root}: change it by hand" for file in beyond))
+    notes = [f"{file} lies outside {root}: change it by hand" for file in beyond]
+    notes += [_UNKEPT.format(why)] if (why := state.why_unkept(root)) else []
+    run = replace(run, notes=tuple(notes))
     facts += tuple(disk_facts.storage_facts(collected.recordings, collected.effects.redirected))
     facts += tuple(disk_facts.local_disk_facts(cwd))
     static = (bundle.facts, bundle.settings) if bundle is not None else ((), ())

@@ -197,6 +197,16 @@ def test_the_report_comes_and_the_lock_goes_when_the_probe_leaves(kept_going):
 
 
 @pytest.mark.train
+def test_a_run_of_which_nothing_can_be_kept_says_so(kept_going, tmp_path, monkeypatch):
+    (tmp_path / "no-folder").write_text("")
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "no-folder"))
+    _, seen, run = kept_going
+    run(0)
+    (note,) = [one for one in seen[0][0].run.notes if "XDG_STATE_HOME" in one]
+    assert "no-folder" in note and "`apply` will not trust its patch" in note
+
+
+@pytest.mark.train
 def test_a_training_that_fails_after_its_report_is_an_error(kept_going):
     _, seen, run = kept_going
     with pytest.raises(ScriptError, match="exit code 5, after the report") as raised:

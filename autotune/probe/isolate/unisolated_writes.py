@@ -11,6 +11,7 @@ import os
 import sys
 
 from ..overlay.read import is_opening
+from ..overlay.world import is_below
 from ..patches import standing_for
 from .commands import describe
 
@@ -50,6 +51,10 @@ _C_WRITERS = frozenset((
 ))
 # fmt: on
 """Functions of the C library that change files or start what does."""
+
+_OWN = os.path.dirname(os.path.dirname(os.path.realpath(__file__)))
+"""The probe's folder. Python keeps the bytecode of what it imports from there in it (`uv tool install` compiles
+nothing): a write of autotune's, not of the script."""
 
 _ATTACH = 24
 """SQLite's code for ATTACH, which VACUUM INTO uses as well (sqlite.org/c3ref/c_alter_table.html)."""
@@ -96,7 +101,8 @@ class _Names:
         return standing_for(original, connect)
 
     def _path(self, path: Any, how: str) -> None:
-        if not self._world.is_free(self._world.place(path)):
+        place = self._world.place(path)
+        if not self._world.is_free(place) and not _is_bytecode(place):
             self._isolated.not_isolated(f"{how}: {os.fsdecode(path)}")
 
     def _authorized(self, action: int, path: str | None, *rest: object) -> int:
@@ -137,6 +143,14 @@ def _changed(event: str, args: tuple[Any, ...]) -> list[Any]:
     if event == "sqlite3.connect":
         return [args[0]] if _is_database(args[0]) else []
     return [args[place] for place in _PATHS.get(event, ()) if not isinstance(args[place], int)]
+
+
+def _is_bytecode(place: str) -> bool:
+    """Whether it is bytecode of the probe, or in the folder that the user gave Python for any bytecode."""
+    prefix = sys.pycache_prefix
+    if prefix is not None and is_below(place, (os.path.realpath(prefix),)):
+        return True
+    return is_below(place, (_OWN,)) and "__pycache__" in place[len(_OWN) :].split("/")
 
 
 def _is_database(path: Any) -> bool:

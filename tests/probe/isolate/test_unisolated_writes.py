@@ -1,10 +1,17 @@
 from __future__ import annotations
 
+import json
+import os
+import shutil
 import sqlite3
+import subprocess
+import sys
+from pathlib import Path
 
 import pytest
 from overlaid import Project
 
+import autotune
 from autotune.probe.isolate import unisolated_writes
 
 
@@ -54,6 +61,45 @@ def test_what_may_be_written_and_databases_in_memory_are_not_named(connected, tm
     connection.execute("attach ':memory:' as b")
     connection.execute("create table a.t(x)")
     assert isolated.named == []
+
+
+NAMED = """
+import json, os, sys
+from autotune.probe.isolate import unisolated_writes
+
+class World:
+    place = staticmethod(os.path.realpath)
+
+    def is_free(self, place):
+        return False
+
+class Isolated:
+    named = []
+
+    def not_isolated(self, text):
+        self.named.append(text)
+
+unisolated_writes.install(World(), Isolated())
+import autotune.probe.what_ifs, autotune.probe.window
+for path in sys.argv[1:]:
+    open(path, "a").close()
+print(json.dumps(Isolated.named))
+"""
+
+
+@pytest.mark.parametrize("has_prefix", [False, True])
+def test_the_bytecode_of_the_probe_is_no_write_of_the_script(tmp_path, has_prefix):
+    package = tmp_path / "tool/autotune"
+    shutil.copytree(Path(autotune.__file__).parent, package, ignore=shutil.ignore_patterns("__pycache__"))
+    kept = tmp_path / "bytecode" if has_prefix else package
+    variables = {**os.environ, "PYTHONPATH": str(package.parent), "PYTHONDONTWRITEBYTECODE": ""}
+    variables |= {"PYTHONPYCACHEPREFIX": str(kept)} if has_prefix else {}
+    others = [str(package / "probe/window.py"), str(tmp_path / "__pycache__")]
+    done = subprocess.run(
+        [sys.executable, "-c", NAMED, *others], env=variables, cwd=tmp_path, capture_output=True, text=True, check=True
+    )
+    assert list(kept.rglob("window.*.pyc"))
+    assert json.loads(done.stdout) == [f"a write below the hooks: {path}" for path in others]
 
 
 def test_a_write_that_the_overlay_holds_is_no_write_below_it(tmp_path):
