@@ -107,7 +107,11 @@ def diagnose(
     measured = _measure(options, show, cwd, environ, report, there)
     if not published:
         report(measured)
-    elif measured.collected.exit_code:
+        return published[-1]
+    if options.request.keep_going:
+        collected = measured.collected
+        job_summaries.complete(measured.folder, collected.wall_s - (collected.startup_s or 0.0))
+    if measured.collected.exit_code:
         raise _failed_later(published[-1].run.command, measured.collected.exit_code)
     return published[-1]
 

@@ -7,6 +7,7 @@ import time
 from pathlib import Path
 
 from msgspec import Struct, ValidationError, convert, to_builtins
+from msgspec.structs import replace
 
 from autotune.collect import artefacts
 from autotune.errors import UsageError
@@ -31,7 +32,20 @@ def save(report: Report, folder: Path, wall_s: float) -> None:
     """Keep the line of a report on a run that ended just now and took `wall_s`. Where it cannot be kept, `runs` makes
     it again."""
     line = job_summary(report, folder.name, iso(time.time() - wall_s))
-    stored = StoredSummary(line, report.run.job, report.run.is_part)
+    _write(StoredSummary(line, report.run.job, report.run.is_part), folder)
+
+
+def complete(folder: Path, trained_s: float) -> None:
+    """Training went on after its report (`--keep-going`) and has ended, `trained_s` after its first step: where nobody
+    knew how long it would run, the hours that it lost are known now."""
+    stored = read(folder)
+    if stored is None or stored.summary.lost_share is None or stored.summary.hours_lost is not None:
+        return
+    line = replace(stored.summary, hours_lost=stored.summary.lost_share * trained_s / 3600)
+    _write(replace(stored, summary=line), folder)
+
+
+def _write(stored: StoredSummary, folder: Path) -> None:
     with contextlib.suppress(OSError, ValueError):
         artefacts.write_json(folder / FILE, {"schema": SCHEMA, **to_builtins(stored)})
 

@@ -48,7 +48,8 @@ class JobSummary(Struct, frozen=True, kw_only=True):
     Known without the length of the run; None where changes are proposed and no gain of theirs is known."""
 
     hours_lost: float | None
-    """The same of the whole run, in hours; None also where the length of the run is not known."""
+    """The same of the whole run, in hours; None also where the length of the run is not known, before its end or, with
+    --keep-going, after it."""
 
     first_fix: str | None
     """The rule whose change saves most."""

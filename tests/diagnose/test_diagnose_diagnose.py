@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -12,10 +13,11 @@ from msgspec.structs import replace
 from autotune import collect, machine
 from autotune.collect import artefacts, lock
 from autotune.diagnose import diagnose as api
-from autotune.diagnose import notes, outcome
+from autotune.diagnose import job_summaries, notes, outcome
 from autotune.errors import ScriptError, UsageError
 from autotune.machine import FileSystem
 from autotune.model.evidence import RUN
+from autotune.report import job_summary
 
 SCRIPT = """
     import os, sys
@@ -194,6 +196,17 @@ def test_the_report_comes_and_the_lock_goes_when_the_probe_leaves(kept_going):
     assert returned is report and report.run.kept_going and report.run.outcome == "completed"
     assert not was_saved and (cwd / "final.pt").exists()
     assert api.load("last", cwd=cwd).run.num_steps == report.run.num_steps == 7
+
+
+@pytest.mark.train
+def test_the_hours_that_are_lost_are_known_when_training_has_ended(kept_going, monkeypatch):
+    """Of a run whose length was not known, half of which its changes would save."""
+    monkeypatch.setattr(job_summary, "_lost_share", lambda report: 0.5)
+    monkeypatch.setattr(job_summary, "_hours_lost", lambda report: None)
+    cwd, _, run = kept_going
+    began = time.monotonic()
+    folder = cwd / run(0).run.folder
+    assert 0 < job_summaries.read(folder).summary.hours_lost < 0.5 * (time.monotonic() - began) / 3600
 
 
 @pytest.mark.train

@@ -1439,7 +1439,8 @@ class JobRow(TypedDict):
     Known without the length of the run; null where changes are proposed and no gain of theirs is known."""
 
     hours_lost: float | None
-    """The same of the whole run, in hours; null also where the length of the run is not known."""
+    """The same of the whole run, in hours; null also where the length of the run is not known, before its end or, with
+    --keep-going, after it."""
 
     first_fix: str | None
     """The rule whose change saves most."""
