@@ -135,13 +135,11 @@ def _of_scheduler(environ: Mapping[str, str]) -> Iterator[str]:
 
 
 def _pattern(path: str, environ: Mapping[str, str]) -> str:
-    """A regular expression of the paths that one with codes and variables stands for, in this job where it is known."""
-    known = {
-        "j": environ.get("SLURM_JOB_ID"),
-        "A": environ.get("SLURM_ARRAY_JOB_ID"),
-        "a": environ.get("SLURM_ARRAY_TASK_ID"),
-        "x": environ.get("SLURM_JOB_NAME"),
-    }
+    """A regular expression of the paths that one with codes and variables stands for, in this job where it is known.
+
+    The tasks of an array write side by side, and each has a job number of its own."""
+    array = environ.get("SLURM_ARRAY_JOB_ID")
+    known = {"A": array, "x": environ.get("SLURM_JOB_NAME"), "j": None if array else environ.get("SLURM_JOB_ID")}
 
     def expanded(code: re.Match[str]) -> str:
         letter = code[0][-1] if code[0][0] == "%" else ""

@@ -234,7 +234,7 @@ def _storage(storage: str) -> BaseStorage:
     if not storage:
         return InMemoryStorage()
     if storage.startswith(JOURNAL):
-        return _journal(Path(storage.removeprefix(JOURNAL)).expanduser().resolve())
+        return _journal(Path(place(storage)))
     if storage.startswith(GRPC):
         return _proxy(storage)
     _check(storage)
@@ -247,6 +247,19 @@ def _storage(storage: str) -> BaseStorage:
                 raise
             time.sleep(BETWEEN_TRIES_S)
     raise AssertionError
+
+
+def place(storage: str) -> str:
+    """How the real paths of the files of a storage begin, its locks among them; "" where it has none here."""
+    if storage.startswith(JOURNAL):
+        return str(Path(storage.removeprefix(JOURNAL)).expanduser().resolve())
+    if not storage.startswith("sqlite"):
+        return ""
+    try:
+        database = make_url(storage).database
+    except ArgumentError:
+        return ""
+    return str(Path(database).resolve()) if database and database != ":memory:" else ""
 
 
 def _journal(file: Path) -> JournalStorage:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -135,6 +135,13 @@ class Workspace(Struct, frozen=True):
     words: tuple[str, ...] = ()
     """The user's command, whose directives are the job's."""
 
+    study: str = ""
+    """How the real paths of the study's own files begin, which other tuners write meanwhile; "" where it has none."""
+
+    def by_script(self, escaped: Iterable[str]) -> tuple[str, ...]:
+        """What changed in the user's files (real paths), without the files of the study."""
+        return tuple(path for path in escaped if not self.study or not path.startswith(self.study))
+
     @contextmanager
     def job(self) -> Iterator[Allocation | None]:
         """A job of the scheduler, for one trial or for all runs that are compared with one another; None for here."""
@@ -212,7 +219,9 @@ class Trials(Struct):
         """How a run ended that should have had the settings `asked`, and those of `unchanged` that it shows. Its
         samples are samples of the baseline."""
         collected, start, derived = ran
-        self.effects.append(collected.effects)
+        escaped = self.workspace.by_script(collected.effects.escaped)
+        self.effects.append(replace(collected.effects, escaped=escaped))
+        start = None if start is None else replace(start, escaped=escaped)
         by_tokens = is_rebatched(name for _, name in asked)
         counted = in_own_samples(start, derived, tokens_per_sample(self.script.evidence)) if by_tokens else start
         self.said = "" if collected.ended_by == "probe" else runner.with_real_paths(collected.said)

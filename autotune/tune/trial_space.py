@@ -32,8 +32,10 @@ def trial_space(
     cwd: Path,
     environ: Mapping[str, str],
     launch: str | None = None,
+    study: str = "",
 ) -> Iterator[Trials]:
     """What can be tried of the command `words`, whose diagnosis is `report`. The scratch copy is removed afterwards.
+    `launch` and `study` as in Workspace.
 
     Raises UsageError when the file of a setting is outside the project.
     """
@@ -43,7 +45,7 @@ def trial_space(
     originals = _originals(script, found, root)
     with scratch.mirrored(root, frozenset(originals)) as mirrors:
         workspace = Workspace(
-            root, cwd, fixed_hash_seed(environ), report.run.python, mirrors, originals, show, launch, words
+            root, cwd, fixed_hash_seed(environ), report.run.python, mirrors, originals, show, launch, words, study
         )
         yield Trials(workspace, script, found, _baseline(report))
 

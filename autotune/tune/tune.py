@@ -38,7 +38,7 @@ from autotune.tune.observer import TuneObserver
 from autotune.tune.runs import SearchRun
 from autotune.tune.search import search
 from autotune.tune.stopping import Stopping
-from autotune.tune.study import Study
+from autotune.tune.study import Study, place
 from autotune.tune.surrogate import Forecaster
 from autotune.tune.trial import MACHINE_NAMES, Trials
 from autotune.tune.trial_space import trial_space
@@ -108,6 +108,7 @@ def tune(options: TuneOptions, observer: TuneObserver, *, cwd: Path, environ: Ma
             cwd=cwd,
             environ=environ,
             launch=options.launch,
+            study=place(options.study or ""),
         ) as trials:
             ends_at = None if options.budget_s is None else began + options.budget_s
             tuned = _search_and_confirm(options, run, report, trials, observer, ends_at)

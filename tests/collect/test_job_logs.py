@@ -103,6 +103,23 @@ def test_what_a_scheduler_names_by_itself_is_a_log(environ: dict[str, str], log:
     assert is_log(log, tmp_path, environ)
 
 
+ARRAY = {"SLURM_JOB_ID": "4703", "SLURM_ARRAY_JOB_ID": "4700", "SLURM_ARRAY_TASK_ID": "3"}
+
+
+@pytest.mark.parametrize(
+    ("option", "log", "other"),
+    [
+        ("", "slurm-4700_2.out", "slurm-4699_2.out"),
+        ("--output=logs/%j.out", "logs/4702.out", "logs/best.out"),
+        ("--output=logs/%A_%3a.out", "logs/4700_001.out", "logs/4699_001.out"),
+    ],
+)
+def test_the_other_tasks_of_an_array_write_logs(option: str, log: str, other: str, tmp_path: Path) -> None:
+    (tmp_path / "job.sbatch").write_text(SCRIPT.format(option=option))
+    assert is_log(log, tmp_path, ARRAY)
+    assert not is_log(other, tmp_path, ARRAY)
+
+
 def test_outside_of_a_job_a_script_of_one_names_nothing(tmp_path: Path) -> None:
     (tmp_path / "job.sbatch").write_text(SCRIPT.format(option="--output=train.log"))
     assert not is_log("train.log", tmp_path, {})

@@ -208,6 +208,24 @@ def test_a_storage_that_cannot_be_used_is_named(storage) -> None:
     assert "journal:study.journal" in raised.value.to_do
 
 
+@pytest.mark.parametrize(
+    ("storage", "expected"),
+    [
+        ("journal:study.journal", "/p/study.journal"),
+        ("journal:/shared/study.journal", "/shared/study.journal"),
+        ("sqlite:///study.db", "/p/study.db"),
+        ("sqlite://", ""),
+        ("postgresql://me@host/name", ""),
+        ("grpc://host:13000", ""),
+        ("", ""),
+        ("sqlite nonsense", ""),
+    ],
+)
+def test_where_the_files_of_a_study_lie(storage, expected, monkeypatch) -> None:
+    monkeypatch.setattr(module.Path, "resolve", lambda path: module.Path("/p").joinpath(path))
+    assert module.place(storage) == expected
+
+
 def test_an_error_names_no_password() -> None:
     with pytest.raises(UsageError, match="the study cannot be kept there") as raised:
         opened("nosuchdb://me:s3cret@host/name")

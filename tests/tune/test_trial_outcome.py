@@ -9,6 +9,7 @@ from msgspec.structs import replace
 
 from autotune import collect
 from autotune.collect import Collected
+from autotune.collect.isolation import SideEffects
 from autotune.engine.evidence import join
 from autotune.machine import MachineSamples
 from autotune.model.derived import Derived
@@ -179,6 +180,18 @@ def trials(**facts) -> Trials:
     workspace = Workspace(Path(), Path(), {}, "no-python", {}, {}, lambda status: None)
     script = DiagnosedScript(("train.py",), evidence, None, {}, lambda name: b"")
     return Trials(workspace, script, Space(()), BaselineRun(0.2, 1.0, 8.0))
+
+
+def test_what_other_tuners_write_into_the_study_is_no_change_by_the_script() -> None:
+    measured = trials()
+    measured.workspace = replace(measured.workspace, study="/p/study.journal")
+    escaped = ("/p/model.pt", "/p/study.journal", "/p/study.journal.lock")
+    wrote = replace(GOOD, effects=SideEffects(escaped=escaped))
+    start, _ = measured.judged(Ran(None), (wrote, replace(START, escaped=escaped), SEEN), {}, {})
+    assert start.escaped == ("/p/model.pt",)
+    assert [one.escaped for one in measured.effects] == [("/p/model.pt",)]
+    unstarted, _ = measured.judged(Ran(None), (wrote, None, None), {}, {})
+    assert unstarted is None
 
 
 KNOWN = {"samples_per_s": 40.0, "useful_tokens_per_s": 4000.0}
