@@ -39,4 +39,6 @@ def why_not(target: Target, root: Path = Path("/")) -> tuple[str, str]:
         return _YAMA[2], f"{sudo}. {_CONTAINER} {NEXT_START}"
     if scope == 3:
         return _YAMA[3], NEXT_START
-    return "ptrace is not allowed here: the capability SYS_PTRACE is missing", f"{_CONTAINER} {NEXT_START}"
+    uid = target.about.uid
+    as_user = "" if target.is_own else f"Run autotune as that user (in a container: docker exec --user {uid}). "
+    return "ptrace is not allowed here: the capability SYS_PTRACE is missing", f"{as_user}{_CONTAINER} {NEXT_START}"

@@ -74,3 +74,12 @@ def test_root_in_a_container_without_the_capability(root, monkeypatch):
     why, to_do = access.why_not(Target(replace(OWN, uid=0), (), ()), root(2))
     assert "SYS_PTRACE" in why
     assert "--cap-add" in to_do
+    assert "--user" not in to_do
+
+
+def test_root_in_a_container_without_the_capability_may_look_as_the_user(root, monkeypatch):
+    monkeypatch.setattr(access.os, "geteuid", lambda: 0)
+    why, to_do = access.why_not(Target(replace(OWN, uid=1000), (), ()), root(0))
+    assert "SYS_PTRACE" in why
+    assert to_do.startswith("Run autotune as that user (in a container: docker exec --user 1000)")
+    assert "--cap-add SYS_PTRACE" in to_do
