@@ -21,7 +21,7 @@ NAVIGATION = {
         *("patch-file", "adding-a-rule"),
     ],
     "Rules": ["rules/README", "rules/symptoms", "rules/what-ifs", "rules/left-out"],
-    "Reference": ["words", "stability", "ways", "dialects", "scale", "/skills/autotune/SKILL", "/CHANGELOG"],
+    "Reference": ["words", "stability", "ways", "days", "dialects", "scale", "/skills/autotune/SKILL", "/CHANGELOG"],
     "Explanation": [
         *("lines", "tune", "search", "verify", "prediction", "accuracy", "claims", "isolation", "/SECURITY"),
         *("architecture", "/CONTRIBUTING", "/CODE_OF_CONDUCT", "/fixtures/README", "/fixtures/labelled/README"),

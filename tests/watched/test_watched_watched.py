@@ -178,6 +178,7 @@ def test_processes_of_a_schedulers_job_share_a_folder():
     assert probe_folder.name(1, of_step) == probe_folder.name(1, {**of_step, "SLURM_PROCID": "3"}) == "job-12-0"
     assert probe_folder.name(1, {"PBS_JOBID": "7.host/x"}) == "job-7.host-x"
     assert str(os.getpid()) in probe_folder.name(1, {})
+    assert probe_folder.name(1, {}) != probe_folder.name(1, {})  # the first processes of two containers, in one second
     # Each command that is typed under salloc is a run of its own; an mpirun there has its own id.
     assert str(os.getpid()) in probe_folder.name(1, {"SLURM_JOB_ID": "12"})
     assert probe_folder.name(1, {"SLURM_JOB_ID": "12", "PMIX_NAMESPACE": "prterun-1"}) == "job-prterun-1"

@@ -33,7 +33,8 @@ def name(nth: int, environ: Mapping[str, str] = os.environ) -> str:
         if environ.get(names[0]) and (OF_A_START not in names or environ.get(OF_A_START)):
             words = [environ[one] for one in names if environ.get(one)]
             return "job-" + "".join(each if each.isalnum() or each in "-_." else "-" for each in "-".join(words))
-    of_process = f"{time.strftime('%Y%m%d-%H%M%S', time.gmtime())}-{os.getpid()}"
+    # In each container the first process is number 1, and several may start in one second.
+    of_process = f"{time.strftime('%Y%m%d-%H%M%S', time.gmtime())}-{os.getpid()}-{os.urandom(2).hex()}"
     return of_process if nth == 1 else f"{of_process}-{nth}"
 
 
