@@ -239,11 +239,12 @@ def _roots(words: command.PlannedCommand, cwd: Path) -> tuple[Path, ...]:
 def _watch(job: LaunchSpec, child: subprocess.Popen[bytes]) -> Collected | Interpreter:
     collected = _until_over(job, child)
     if job.request.keep_going and isinstance(collected, Collected) and collected.ended_by == "probe":
+        left = time.monotonic()
         try:
             job.on_left(collected)
         finally:  # whatever becomes of the report, the training is the user's
             code = _end_of(child)
-        return replace(collected, exit_code=code)
+        return replace(collected, exit_code=code, wall_s=collected.wall_s + time.monotonic() - left)
     return collected
 
 
