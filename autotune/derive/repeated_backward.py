@@ -42,8 +42,9 @@ def facts(found: LineCosts) -> Iterator[Fact]:
     yield Fact("repeated_backward.where", RUN, place_name(file, line, function), places)
     yield Fact("repeated_backward.passes", RUN, most["passes"], places)
     if most.get("nodes"):
-        yield Fact("repeated_backward.node_us", RUN, most["again_ns"] / most["nodes"] / 1000, places)
         yield Fact("repeated_backward.are_of_columns", RUN, most["are_of_columns"], places)
+        if not found.is_on_device:  # there a node takes the host as long as its launches do, however much it computes
+            yield Fact("repeated_backward.node_us", RUN, most["again_ns"] / most["nodes"] / 1000, places)
     is_carried = _is_carried(most, found)
     if is_carried is not None:
         yield Fact("repeated_backward.is_carried", RUN, is_carried, places)

@@ -1,7 +1,8 @@
-"""A script that trains twice, as a teacher and then its student: the window lies in the first training."""
+"""A script that trains twice, as a teacher and then its student: the window lies in one of the trainings."""
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from pathlib import PurePath
 
@@ -17,22 +18,26 @@ def note(recordings: Sequence[Recording]) -> str:
 def _note_of(recording: Recording) -> str:
     if recording.window is None:
         return ""
+    start_ns, end_ns = recording.window.start_ns, recording.window.end_ns
     steps = sorted((one.start_ns, one.ref) for one in recording.events if one.kind == "optimizer" and one.ref >= 0)
-    measured = {ref for start_ns, ref in steps if start_ns < recording.window.end_ns}
-    before = [start_ns for start_ns, ref in steps if ref in measured]
-    later = [(start_ns, ref) for start_ns, ref in steps if ref not in measured]
+    measured = Counter(ref for at, ref in steps if start_ns <= at < end_ns)
+    known = {ref for at, ref in steps if at < end_ns}
+    later = [(at, ref) for at, ref in steps if ref not in known]
     # Optimizers that take turns, of which one begins late, are one training.
-    if not measured or not later or later[0][0] < before[-1]:
+    if not measured or not later or any(at > later[0][0] for at, ref in steps if ref in measured):
         return ""
-    first = max(measured, key=lambda ref: sum(each == ref for _, each in steps))
-    count = sum(ref == first for _, ref in steps)
+    most = measured.most_common(1)[0][0]
+    now, then = _place(recording, most), _place(recording, later[0][1])
+    if now == then or not now or not then:
+        return ""  # made anew for each epoch, or nobody knows where
+    before = len(recording.window.step_ends_ns) + sum(ref == most and at >= end_ns for at, ref in steps)
     return (
-        f"two trainings: the window lies in the first, of {count} steps (its optimizer is made at "
-        f"{_place(recording, first)}); the one after it ({_place(recording, later[0][1])}) was not measured: "
-        f"--after {count} measures that"
+        f"another training follows the measured one: its optimizer is made at {then}, the measured one's at {now}; "
+        f"--after {before} measures that"
     )
 
 
 def _place(recording: Recording, optimizer: int) -> str:
-    site = next(row["site"] for row in recording.optimizers if row["id"] == optimizer)
-    return f"{PurePath(site['file']).name}:{site['line']}"
+    """File and line where it was made; "" of one that is not described."""
+    site = next((row["site"] for row in recording.optimizers if row["id"] == optimizer), None)
+    return f"{PurePath(site['file']).name}:{site['line']}" if site is not None else ""

@@ -603,7 +603,7 @@ class Vocabulary(TypedDict):
     largest: int
     ids: int
     heads: list[str]
-    """Linear layers that have an output for each of its rows."""
+    """The linear layers that score all of its rows."""
 
 
 class ComparedRows(TypedDict):

@@ -156,6 +156,10 @@ class StepWindow:
         if used is not None:
             self._memory.append((len(self.step_ends), used))
 
+    def lets_pass(self) -> bool:
+        """Whether the steps so far are among those that come before the warm-up."""
+        return self._request["after"] > 0 and len(self.step_ends) <= self._request["after"]
+
     def _is_late(self, moment: int) -> bool:
         return moment - self.step_ends[0] > self._request["time_limit_s"] * 1e9
 

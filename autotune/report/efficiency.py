@@ -16,6 +16,9 @@ LEAST_PADDING = 0.01
 MOST_COMPUTE = 0.9
 """Of the step: a step that computes for more of it is not told apart from one of compute alone."""
 
+MOST_OTHER = 0.1
+"""Of the step on CPUs, what runs in no phase: more of it may be compute that no model's call contains."""
+
 COMPUTE = ("forward", "recompute", "backward", "optimizer")
 """Phases in which a CPU computes."""
 
@@ -39,7 +42,8 @@ def parts(report: Report) -> Iterator[str]:
 
 def compute_ms(report: Report) -> float | None:
     """Milliseconds of a step if only compute were left: of a device's, the time in which its kernels run, without
-    communication that nothing hides; on CPUs forward, recompute, backward and optimizer. None where that is unknown."""
+    communication that nothing hides; on CPUs forward, recompute, backward and optimizer. None where that is unknown, as
+    on CPUs where much runs in no phase."""
     step = report.step
     if step is None:
         return None
@@ -48,6 +52,8 @@ def compute_ms(report: Report) -> float | None:
         communication = report.evidence.lookup(RUN, "device.communication_share")
         exposed = communication if isinstance(communication, float) else 0.0
         return max(0.0, busy - exposed) * step.mean_ms
+    if (step.breakdown_ms.get("other") or 0.0) > MOST_OTHER * step.mean_ms:
+        return None
     seen = [ms for phase in COMPUTE if (ms := step.breakdown_ms.get(phase)) is not None]
     return sum(seen) if seen and report.evidence.lookup(RUN, "device.type") == "cpu" else None
 

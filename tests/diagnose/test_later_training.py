@@ -8,9 +8,10 @@ from build import USER, Script, optimizer, recording, window
 from autotune.diagnose.later_training import note
 
 STUDENT = {**USER, "line": 93}
+BOTH = (optimizer(0), optimizer(1, site=STUDENT))
 
 
-def trained(*refs, measured=3):
+def trained(*refs, measured=3, optimizers=BOTH):
     """A step of each of these optimizers, the first `measured` of which are the window and its warm-up."""
     script = Script()
     for ref in refs[:measured]:
@@ -20,13 +21,13 @@ def trained(*refs, measured=3):
     for ref in refs[measured:]:
         script.micro()
         script.update(optimizer=ref)
-    return recording(script=script, window=seen, optimizers=(optimizer(0), optimizer(1, site=STUDENT)))
+    return recording(script=script, window=seen, optimizers=optimizers)
 
 
 def test_another_training_after_the_one_that_was_measured_is_named_with_the_way_to_it():
     assert note([trained(0, 0, 0, 0, 0, 1, 1)]) == (
-        "two trainings: the window lies in the first, of 5 steps (its optimizer is made at train.py:7); "
-        "the one after it (train.py:93) was not measured: --after 5 measures that"
+        "another training follows the measured one: its optimizer is made at train.py:93, the measured one's at "
+        "train.py:7; --after 5 measures that"
     )
 
 
@@ -41,6 +42,17 @@ def test_another_training_after_the_one_that_was_measured_is_named_with_the_way_
 )
 def test_nothing_is_said_of_one_training(refs):
     assert note([trained(*refs)]) == ""
+
+
+@pytest.mark.parametrize(
+    "optimizers",
+    [
+        pytest.param((optimizer(0), optimizer(1)), id="made anew at one line"),
+        pytest.param((optimizer(0),), id="gone before it was described"),
+    ],
+)
+def test_nothing_is_said_of_an_optimizer_that_is_no_other(optimizers):
+    assert note([trained(0, 0, 0, 1, 1, optimizers=optimizers)]) == ""
 
 
 def test_nothing_is_said_without_a_window():

@@ -62,6 +62,11 @@ def test_without_a_step_or_a_phase_that_was_seen_it_is_unknown() -> None:
     assert alone({"device.type": "cpu"}, step(data_wait=1.0)) is None
 
 
+@pytest.mark.parametrize(("other", "expected"), [(10.0, 60.0), (11.0, None)])
+def test_what_runs_in_no_phase_may_be_compute(other: float, expected: float | None) -> None:
+    assert alone({"device.type": "cpu"}, step(other=other, forward=60.0, data_wait=40.0 - other)) == expected
+
+
 @pytest.mark.parametrize(("compute", "is_said"), [(90.0, True), (91.0, False)])
 def test_it_is_said_where_something_else_is_left(compute: float, is_said: bool) -> None:
     known = evidence({"run": {"device.type": "cpu", "step.num_micro_batches": 1.0}})

@@ -26,6 +26,9 @@ stage3.py: once for each sub-group), and once when it makes its states: together
 MOST_BETWEEN = 4
 """Frames between such a caller and the step: the wrapper of a learning-rate scheduler, a GradScaler."""
 
+STOPPED = 10
+"""Steps of others after which an optimizer has stopped: of those that take turns each comes within a few."""
+
 FUNCTIONS = (types.FunctionType, types.MethodType, functools.partial)
 
 
@@ -73,6 +76,8 @@ class _Steps:
     def __init__(self, session: ProbeSession) -> None:
         self._session = session
         self._first: weakref.ref[Any] | None = None
+        self._others = 0
+        """Steps of others since the last one of the first optimizer."""
         self._backwards = 0
 
     def wrapping(self, profile_hook_step: Function) -> Function:
@@ -131,10 +136,12 @@ class _Steps:
         return before == self._backwards and is_by_groups(sys._getframe(2))
 
     def _is_first(self, optimizer: Any) -> bool:
-        """The first optimizer that steps is the one whose steps are counted; a new one takes over when it died."""
+        """The first optimizer that steps is the one whose steps are counted; another one takes over when it died, or,
+        among the steps that are to be let pass, when it has stopped."""
         first = self._first() if self._first is not None else None
-        if first is None:
-            self._first = weakref.ref(optimizer)
+        self._others = 0 if first is optimizer else self._others + 1
+        if first is None or (self._others >= STOPPED and self._session.window.lets_pass()):
+            self._first, self._others = weakref.ref(optimizer), 0
             return True
         return first is optimizer
 

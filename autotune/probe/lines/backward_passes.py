@@ -133,8 +133,10 @@ def _picks_column(node: Any) -> bool:
         node = node.next_functions[0][0]
     if node.name() not in PICKS:
         return False
-    whole = node.next_functions[0][0]
-    return node._saved_dim != 0 or (whole.name() in SUMS_OF_ROWS and 0 in whole._saved_dim)
+    whole, dimension = node.next_functions[0][0], node._saved_dim
+    if dimension < 0:  # torch.select(y, -1, 0), whose node does not count from the front
+        dimension += len(node._saved_self_sym_sizes)
+    return dimension != 0 or (whole.name() in SUMS_OF_ROWS and 0 in whole._saved_dim)
 
 
 def _is_captured(tensor: Any) -> bool:

@@ -144,9 +144,9 @@ class RowComparison:
         if dimension is not None and is_leaf:
             self._note_data(args[0] if args else None)
             if output.requires_grad:
-                self._vocabularies.note(module, args)
                 self._by_itself |= {key} if output.dim() == 2 or type(module).__name__ == "Linear" else set()
                 self._follow(key, module, output, dimension)
+                self._vocabularies.note(module, args)
         elif args and isinstance(args[0], torch.Tensor) and not is_leaf:
             again = repetitions(args[0].detach(), output.detach())
             calls = self._repeated[-1].setdefault(key, [])

@@ -13,14 +13,11 @@ if TYPE_CHECKING:
 
 
 class Vocabularies:
-    """The largest id that each embedding was asked for, and the linear layers that have an output for each of its rows.
-
-    Sizes of tables, by the id of the module; a layer belongs to every table of its size.
-    """
+    """The largest id that each embedding was asked for, and the linear layers that could score all of its rows."""
 
     def __init__(self) -> None:
         self._tables: dict[int, Row] = {}
-        self._outputs: dict[int, int] = {}
+        self._layers: dict[int, Any] = {}
 
     def note(self, module: Any, args: tuple[Any, ...]) -> None:
         """A call of `module` with gradients has ended."""
@@ -28,13 +25,13 @@ class Vocabularies:
         if isinstance(module, nn.Embedding):
             ids = args[0].detach()
             if ids.numel():
-                row = self._tables.setdefault(
-                    id(module), {"rows": int(module.num_embeddings), "largest": -1, "ids": 0, "module": module}
-                )
+                empty = {"rows": int(module.num_embeddings), "largest": -1, "ids": 0, "module": module}
+                row = self._tables.setdefault(id(module), {**empty, "are_positions": False})
                 row["largest"] = max(row["largest"], int(ids.max()))
                 row["ids"] += int(ids.numel())
+                row["are_positions"] |= ids.dim() > 0 and bool((ids.diff(dim=-1) == 1).all())
         elif isinstance(module, nn.Linear):
-            self._outputs[id(module)] = int(module.out_features)
+            self._layers[id(module)] = module
 
     def rows(self, names: Mapping[int, str]) -> list[Row]:
         """The `Vocabulary` of the Recording; `names` are those of the modules by their ids."""
@@ -44,7 +41,16 @@ class Vocabularies:
                 "rows": row["rows"],
                 "largest": row["largest"],
                 "ids": row["ids"],
-                "heads": [names[head] for head, size in self._outputs.items() if size == row["rows"] and head in names],
+                "heads": [names[id(head)] for head in self._heads(row["module"]) if id(head) in names],
             }
             for key, row in self._tables.items()
+            if not row["are_positions"]
         ]
+
+    def _heads(self, table: Any) -> list[Any]:
+        """The layers with the table's own weights; else the one that has an output for each row, where no other has as
+        many and it has not as many inputs: layers inside of a model may be as wide as the table has rows."""
+        tied = [layer for layer in self._layers.values() if layer.weight is table.weight]
+        alike = [layer for layer in self._layers.values() if layer.out_features == table.num_embeddings]
+        is_head = len(alike) == 1 and alike[0].in_features != alike[0].out_features
+        return tied or (alike if is_head else [])

@@ -175,6 +175,26 @@ def test_a_new_optimizer_takes_over_when_the_first_is_gone(probed, model):
     assert steps(probed) == 2
 
 
+@pytest.mark.parametrize(
+    ("after", "others", "counted"),
+    [
+        pytest.param(0, 30, 5, id="the window is in the first training"),
+        pytest.param(3, 30, 5, id="nobody asked for more than the first training"),
+        pytest.param(5, 30, 5 + 21, id="the first training is passed"),
+        pytest.param(5, 9, 5, id="it may have another turn"),
+    ],
+)
+def test_another_optimizer_takes_over_when_the_first_has_stopped_before_the_window(
+    attach, model, after, others, counted
+):
+    session = attach(after=after, warmup=40)
+    first, second = torch.optim.SGD(model.parameters(), lr=0.1), torch.optim.Adam(model.parameters())
+    for optimizer in [first] * 5 + [second] * others:
+        micro_step(model)
+        optimizer.step()
+    assert steps(session) == counted
+
+
 def test_a_learning_rate_scheduler_leaves_the_steps_as_they_are(probed, model, recwarn):
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
     scheduler = torch.optim.lr_scheduler.StepLR(optimizer, 1)

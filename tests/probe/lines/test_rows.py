@@ -224,6 +224,35 @@ def test_the_largest_id_of_a_table_and_the_layers_that_score_all_its_rows(rows_o
     assert row == {"name": "table", "rows": 100, "largest": 7, "ids": 3 * 16 * 8, "heads": heads}
 
 
+class Placed(nn.Module):
+    """Positions, of which there are as many as the layers are wide; `layers` of them."""
+
+    def __init__(self, layers, ids):
+        super().__init__()
+        self.ids, self.table = ids, nn.Embedding(24, 8)
+        self.layers = nn.ModuleList(nn.Linear(8, 24) for _ in range(layers))
+
+    def forward(self, x):
+        h = self.table(self.ids.expand(len(x), -1)) + x[..., None]
+        return sum(layer(h) for layer in self.layers)
+
+
+ORDER, IDS = torch.arange(8), torch.tensor([3, 1, 2, 2, 0, 7, 5, 5])
+
+
+@pytest.mark.parametrize(
+    ("layers", "ids", "found"),
+    [
+        pytest.param(1, ORDER, [], id="positions are no vocabulary"),
+        pytest.param(2, IDS, [("table", [])], id="two layers of a width score nothing"),
+        pytest.param(1, IDS, [("table", ["layers.0"])], id="one layer does"),
+    ],
+)
+def test_a_layer_that_is_as_wide_as_a_table_has_rows_need_not_score_them(rows_of, layers, ids, found):
+    rows_of(Placed(layers, ids), used)
+    assert [(row["name"], row["heads"]) for row in rows_of.session.lines["rows"]["vocabularies"]] == found
+
+
 def rolled_out(model, x):
     """Many forwards that no backward follows."""
     for _ in range(3 * rows.MOST_HELD):
