@@ -2,7 +2,7 @@
 
     python -m benchmarks.check_expert                       # the table, from benchmarks/results/check-expert.json
 
-expert/repositories-*.toml name the repositories with their commits; 36 of them were read by a reviewer first, whose
+expert/repositories-*.toml name the repositories with their commits; 82 of them were read by a reviewer first, whose
 remarks are in expert/remarks-*.toml (`worth`: breaks, gross, clear, small). The JSON holds each run: every finding with
 the verdict of a judge who read the code (worth saying in a review of this project, trivial, false); and for the half
 that was read every remark with its scope ("setup": what training code and its configuration tell; "logic": the
