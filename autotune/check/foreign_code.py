@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from functools import cache, partial
 from pathlib import Path
@@ -19,19 +20,36 @@ LICENSES = ("LICENSE", "LICENSE.txt", "LICENSE.md", "LICENCE", "COPYING", "licen
 MAX_BYTES = 1_000_000
 """A longer text is no license."""
 
+PACKAGING = ("setup.py", "pyproject.toml", "setup.cfg")
+
+NAME = re.compile(r"""^\s*name\s*=\s*["']?([\w.-]+)""", re.MULTILINE)
+"""What a package calls itself in its packaging."""
+
+LIBRARIES = frozenset({
+    *("transformers", "trl", "peft", "accelerate", "diffusers", "datasets", "deepspeed", "fairseq", "timm", "vllm"),
+    *("open-clip-torch", "sentence-transformers", "lightning", "pytorch-lightning", "llamafactory", "axolotl"),
+    *("torch", "torchvision", "torchaudio", "torchtune", "torchtitan", "megatron-core", "detectron2", "mmcv"),
+    *("mmdet", "mmengine", "mmsegmentation", "mmpretrain", "apex", "flash-attn", "xformers", "optimum", "verl"),
+    *("openrlhf", "llm-foundry", "composer", "mosaicml", "nemo-toolkit", "espnet", "speechbrain"),
+})  # fmt: skip
+"""Libraries that projects copy into their own folders."""
+
 
 def places_aside(root: Path) -> Callable[[str], str]:
     """A function of a file: why what stands there is not the project's training, "" if it is."""
     licensed = cache(partial(_has_own_license, root))
+    copied = cache(partial(_copied_library, root))
 
     def why(file: str) -> str:
         folders = file.split("/")[:-1]
         named = next((one for one in folders if one in ASIDE_FOLDERS), None)
         if named is not None:
             return f"in {named}/"
-        inner = ("/".join(folders[: end + 1]) for end in range(len(folders)))
+        inner = ["/".join(folders[: end + 1]) for end in range(len(folders))]
         licensed_folder = next((one for one in inner if licensed(one)), None)
-        return f"{licensed_folder}/ has a license of its own" if licensed_folder is not None else ""
+        if licensed_folder is not None:
+            return f"{licensed_folder}/ has a license of its own"
+        return next((f"{one}/ is a copy of {name}" for one in inner if (name := copied(one))), "")
 
     return why
 
@@ -40,6 +58,18 @@ def _has_own_license(root: Path, folder: str) -> bool:
     """Whether a folder has another license text than the project itself: then it is another project's."""
     inner, outer = _license(root / folder), _license(root)
     return bool(inner) and bool(outer) and inner != outer
+
+
+def _copied_library(root: Path, folder: str) -> str:
+    """The library that a folder is a copy of, by its packaging; "" where it is none, or the project is that library."""
+    inner, outer = _packages(root / folder), _packages(root)
+    return next((one for one in inner if one in LIBRARIES and one not in outer), "")
+
+
+def _packages(folder: Path) -> list[str]:
+    """What the packaging of a folder is called, in lower case with hyphens."""
+    texts = (_text(folder / name) or "" for name in PACKAGING)
+    return [one.lower().replace("_", "-") for text in texts for one in NAME.findall(text)]
 
 
 def _license(folder: Path) -> str:

@@ -28,7 +28,10 @@ CONDA_FILES = tuple(
     f"{name}.{end}" for name in ("environment", "env", "conda", "conda_env", "conda-env") for end in ("yml", "yaml")
 )
 
-PLAIN = (PYTHON, "requirements*.txt", "pyproject.toml", "setup.py", *CONDA_FILES)
+LISTS = ("*requirement*.txt", "reqs*.txt", "pip*.txt")
+"""Lists for pip: requirements.txt, requirements-dev.txt, requirement.txt, dev-requirements.txt, reqs.txt."""
+
+PLAIN = (PYTHON, *LISTS, "pyproject.toml", "setup.py", "setup.cfg", *CONDA_FILES)
 
 SETUPS = frozenset({
     *("docker", ".devcontainer", "conda", "install", "requirements"),

@@ -6,6 +6,8 @@ import ast
 import re
 import tomllib
 from collections.abc import Iterable, Iterator, Mapping
+from configparser import ConfigParser
+from configparser import Error as ConfigParserError
 from typing import Any
 
 from autotune.catalogue.dialects import Version, version
@@ -36,6 +38,12 @@ PLAIN = re.compile(rf"={{0,3}}\s*{_RELEASE}")
 
 POETRY = re.compile(rf"([\^~]) ?{_RELEASE}")
 """The bounds that only poetry knows: ^4.44, ~4.44."""
+
+ASKS = re.compile(r"([A-Za-z0-9][\w.-]*)\s*(?:\[[^\]]*\])?\s*[<>=!~][^;]*")
+"""A requirement with a bound, without a marker."""
+
+MOST_NAMES = 6
+"""Lists inside of each other that are followed."""
 
 OPERATORS = tuple("<>=!~")
 
@@ -98,6 +106,8 @@ def requirements(data: bytes, name: str) -> Iterator[str]:
         yield from _of_git(document)
     elif name.endswith(".py"):
         yield from _of_setup_py(text, name)
+    elif name.endswith(".cfg"):
+        yield from _of_setup_cfg(text, name)
     elif not name.endswith(".lock"):
         yield from map(_single_blanks, text.splitlines())
 
@@ -107,7 +117,7 @@ def bounded_requirements(data: bytes, name: str) -> Iterator[tuple[str, int | No
 
     As "transformers==4.40" and "torch>=2.1,<2.5", without extras; none of a conda package.
     """
-    lines = _lines(data) if name.endswith((".toml", ".py")) else None
+    lines = _lines(data) if name.endswith((".toml", ".py", ".cfg")) else None
     for number, line in enumerate(requirements(data, name), start=1):
         found = EXACT.match(line)
         text = (
@@ -118,10 +128,10 @@ def bounded_requirements(data: bytes, name: str) -> Iterator[tuple[str, int | No
 
 
 def _lines(data: bytes) -> Mapping[str, int]:
-    """The one line of each quoted text of a TOML file that stands in it once."""
+    """The one line of each text that stands once in a file, in quotes or as the whole line."""
     found: dict[str, list[int]] = {}
     for number, line in enumerate(data.decode("utf-8", errors="replace").splitlines(), start=1):
-        for text in QUOTED.findall(line):
+        for text in {*QUOTED.findall(line), line}:
             found.setdefault(_single_blanks(text), []).append(number)
     return {text: numbers[0] for text, numbers in found.items() if len(numbers) == 1}
 
@@ -175,8 +185,9 @@ def _of_project(document: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _of_setup_py(text: str, name: str) -> Iterator[str]:
-    """The requirements that stand as texts in `setup(install_requires=[...])` of setuptools, or in a list that is given
-    to it by its name."""
+    """The requirements that stand as texts in `setup(install_requires=[...])` of setuptools, or in lists that are given
+    to it by their names; what is looked up by a package's name (`deps["torch"]`) is the one text of the file that asks
+    for that package."""
     try:
         tree = ast.parse(text)
     except (SyntaxError, ValueError, RecursionError) as error:
@@ -185,10 +196,55 @@ def _of_setup_py(text: str, name: str) -> Iterator[str]:
     named = {one.targets[0].id: one.value for one in assigned if isinstance(one.targets[0], ast.Name)}
     keywords = (one for call in ast.walk(tree) if isinstance(call, ast.Call) for one in call.keywords)
     for given in (one.value for one in keywords if one.arg == "install_requires"):
-        found = named.get(given.id) if isinstance(given, ast.Name) else given
-        for item in found.elts if isinstance(found, ast.List | ast.Tuple) else ():
-            if isinstance(item, ast.Constant) and isinstance(item.value, str):
-                yield _single_blanks(item.value)
+        yield from map(_single_blanks, _texts(given, named))
+
+
+def _texts(node: ast.expr, named: Mapping[str, ast.expr], depth: int = 0) -> Iterator[str]:
+    """The texts of a list, of lists that are added to each other, and of what names stand for."""
+    if depth > MOST_NAMES:
+        return
+    if isinstance(node, ast.Constant) and isinstance(node.value, str) and depth:
+        yield node.value
+    elif isinstance(node, ast.Name) and node.id in named:
+        yield from _texts(named[node.id], named, depth + 1)
+    elif isinstance(node, ast.BinOp) and isinstance(node.op, ast.Add):
+        for one in (node.left, node.right):
+            yield from _texts(one, named, depth + 1)
+    elif isinstance(node, ast.List | ast.Tuple):
+        for one in node.elts:
+            yield from _texts(one.value if isinstance(one, ast.Starred) else one, named, depth + 1)
+    elif isinstance(node, ast.Subscript) and isinstance(node.slice, ast.Constant) and isinstance(node.slice.value, str):
+        yield from _looked_up(node.slice.value, named)
+
+
+def _looked_up(package: str, named: Mapping[str, ast.expr]) -> Iterator[str]:
+    """The one text of the lists and tables of a file that asks for a package."""
+    parts = [one for value in named.values() for one in _parts(value)]
+    texts = {one.value for one in parts if isinstance(one, ast.Constant) and isinstance(one.value, str)}
+    asking = {
+        one for one in texts if (found := ASKS.fullmatch(one.strip())) and known_name(found[1]) == known_name(package)
+    }
+    if len(asking) == 1:
+        yield from asking
+
+
+def _parts(value: ast.expr) -> Iterable[ast.expr]:
+    """What stands in a list or as the values of a table."""
+    if isinstance(value, ast.Dict):
+        return value.values
+    return value.elts if isinstance(value, ast.List | ast.Tuple) else ()
+
+
+def _of_setup_cfg(text: str, name: str) -> Iterator[str]:
+    """The requirements of `install_requires` in [options]."""
+    parser = ConfigParser(interpolation=None, strict=False)
+    try:
+        parser.read_string(text)
+    except ConfigParserError as error:
+        what = str(error).splitlines()[0]
+        raise UsageError(f"not an INI file: {what}", where=name, to_do="Repair the file or exclude it.") from None
+    wanted = parser.get("options", "install_requires", fallback="")
+    yield from (_single_blanks(line) for line in wanted.splitlines() if line.strip())
 
 
 def _of_poetry(document: Mapping[str, Any]) -> Iterator[Pin]:

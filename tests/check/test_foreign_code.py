@@ -35,6 +35,16 @@ def project(root: Path, files: dict[str, str]) -> Path:
         ({"LICENSE": OURS, "part/LICENSE": f" {OURS}\n"}, "part/train.py", ""),
         ({"part/LICENSE": THEIRS}, "part/train.py", ""),
         ({"LICENSE": OURS, "part/LICENSE": ""}, "part/train.py", ""),
+        ({"lib/t/setup.py": 'setup(\n    name="trl",\n)'}, "lib/t/trainer/sft.py", "lib/t/ is a copy of trl"),
+        (
+            {"lib/t/setup.cfg": "[metadata]\nname = open_clip_torch\n"},
+            "lib/t/a.py",
+            "lib/t/ is a copy of open-clip-torch",
+        ),
+        ({"lib/t/setup.py": 'setup(\n    name="ours",\n)'}, "lib/t/a.py", ""),
+        ({"lib/t/setup.py": 'setup(\n    name="trl",\n)'}, "lib/a.py", ""),
+        ({"setup.py": "name = 'trl'", "lib/t/setup.py": "name = 'trl'"}, "lib/t/a.py", ""),  # the library itself
+        ({"setup.py": "name = 'trl'"}, "trl/a.py", ""),
     ],
 )
 def test_other_projects_code(tmp_path: Path, files: dict[str, str], file: str, reason: str) -> None:

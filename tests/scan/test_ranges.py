@@ -94,6 +94,13 @@ def test_of_several_the_widest_counts() -> None:
         ("requirements.txt", "torch\ntransformers<5\n"),
         ("setup.py", 'from setuptools import setup\nsetup(name="a", install_requires=["torch", "transformers<5"])\n'),
         ("setup.py", 'NEEDS = ["transformers <5"]\nsetup(install_requires=NEEDS)\n'),
+        ("setup.py", 'NEEDS = ["torch"] + ["transformers<5"]\nsetup(install_requires=["numpy", *NEEDS])\n'),
+        (
+            "setup.py",
+            'D = ["torch", "transformers<5"]\nd = table(D)\nNEEDS = [d["transformers"]]\nsetup(install_requires=NEEDS)',
+        ),
+        ("setup.py", 'd = {"transformers": "transformers[torch] <5"}\nsetup(install_requires=[d["transformers"]])\n'),
+        ("setup.cfg", "[options]\ninstall_requires =\n    torch\n    transformers<5\n"),
         ("env.yml", "dependencies:\n  - pip:\n    - transformers<5\n"),
         ("environment.yml", 'dependencies:\n  - pip:\n    - "transformers<5"\n'),
         ("pyproject.toml", '[project]\ndependencies = ["torch", "transformers<5"]\n'),
@@ -103,6 +110,24 @@ def test_of_several_the_widest_counts() -> None:
 )
 def test_every_kind_of_file_has_ranges(name: str, text: str) -> None:
     assert bounds(*requirements(text.encode(), name)) == (None, (5,))
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        (
+            "setup.py",
+            'D = ["transformers<5", "transformers<4"]\nd = table(D)\nsetup(install_requires=[d["transformers"]])',
+        ),
+        ("setup.py", 'D = ["transformers<5"]\nd = table(D)\nsetup(install_requires=[d["torch"]])'),
+        ("setup.py", "A = B\nB = A\nsetup(install_requires=A)\n"),
+        ("setup.py", 'setup(install_requires=read("requirements.txt"), extras_require={"a": ["transformers<5"]})\n'),
+        ("setup.cfg", "[options.extras_require]\ntrain =\n    transformers<5\n"),
+        ("setup.cfg", "[flake8]\nignore = E1\n"),
+    ],
+)
+def test_what_setuptools_is_not_given_has_no_range(name: str, text: str) -> None:
+    assert bounds(*requirements(text.encode(), name)) is None
 
 
 @pytest.mark.parametrize(
@@ -207,6 +232,23 @@ def test_a_pin_or_a_range_goes_before_instructions(tmp_path: Path) -> None:
     (tmp_path / "README.md").write_text("pip install torch==1.11.0 trl==0.9.6 peft==0.10.0\n")
     (tmp_path / "requirements.txt").write_text("torch==2.1.0\ntrl>=0.12\n")
     assert Declared(tmp_path).versions("train.py") == {"torch": (2, 1, 0), "peft": (0, 10, 0)}
+
+
+@pytest.mark.parametrize(
+    ("name", "expected"),
+    [
+        ("requirement.txt", (1, 11, 0)),
+        ("requirements-train.txt", (1, 11, 0)),
+        ("dev-requirements.txt", (1, 11, 0)),
+        ("reqs.txt", (1, 11, 0)),
+        ("pip-packages.txt", (1, 11, 0)),
+        ("notes.txt", None),
+        ("requirement.md", None),
+    ],
+)
+def test_lists_for_pip_have_several_names(tmp_path: Path, name: str, expected: tuple[int, ...] | None) -> None:
+    (tmp_path / name).write_text("torch==1.11.0\n")
+    assert Declared(tmp_path).versions("train.py").get("torch") == expected
 
 
 @given(st.text())

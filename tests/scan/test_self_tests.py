@@ -31,3 +31,27 @@ def test_a_module_that_tries_itself_is_no_run(tmp_path: Path, module: str, impor
     names = [one.name for one in scan([tmp_path], root=tmp_path).bundles]
     assert "train.py" in names
     assert ("models/net.py" in names) is is_bundle
+
+
+def _named(name: str) -> str:
+    """A function of this name that trains, called below the main guard."""
+    return FIT.replace("def fit(", f"def {name}(") + f'if __name__ == "__main__":\n    {name}(Net(), optimizer)\n'
+
+
+@pytest.mark.parametrize(
+    ("module", "is_bundle"),
+    [
+        (MODEL + _named("test_attention"), False),
+        (MODEL + _named("benchmark"), False),
+        (MODEL + _named("fit"), True),
+        (MODEL + _named("tested"), True),
+        (MODEL + FIT + _named("test_attention"), True),  # something else in it trains
+        (
+            "import torch\nfrom models import Net\n" + _named("test_attention"),
+            True,
+        ),  # defines nothing that it could test
+    ],
+)
+def test_a_module_that_measures_itself_is_no_run(tmp_path: Path, module: str, is_bundle: bool) -> None:
+    (tmp_path / "attention.py").write_text(module)
+    assert [one.name for one in scan([tmp_path], root=tmp_path).bundles] == (["attention.py"] if is_bundle else [])

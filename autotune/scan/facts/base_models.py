@@ -35,6 +35,8 @@ def facts(script: ScriptAnalysis) -> Iterator[Fact]:
     loads = [call for call in index.called.get("from_pretrained", ()) if _loads_model(script, call)]
     if not loads:
         return
+    if any(map(_gets_deepspeed, index.calls)):
+        return  # which casts all of a model to the precision that its config says
     is_cast = any(index.called.get(name) for name in CASTS) or any(map(_casts, index.called.get("to", ())))
     plain = [call for call in loads if not is_cast and not _may_give_dtype(call)]
     stays = len(plain) == len(loads)
@@ -66,6 +68,12 @@ def _loads_model(script: ScriptAnalysis, call: ast.Call) -> bool:
 
 def _may_give_dtype(call: ast.Call) -> bool:
     return any(one.arg is None or GIVES_DTYPE.search(one.arg) for one in call.keywords)
+
+
+def _gets_deepspeed(call: ast.Call) -> bool:
+    """`TrainingArguments(deepspeed=args.deepspeed)`: a config, or None."""
+    given = next((one.value for one in call.keywords if one.arg == "deepspeed"), None)
+    return given is not None and not (isinstance(given, ast.Constant) and given.value is None)
 
 
 def _casts(call: ast.Call) -> bool:

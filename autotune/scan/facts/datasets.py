@@ -38,9 +38,30 @@ CHEAP = frozenset(
         "copy",
         "stack",
         "item",
+        "cat",
+        "zeros",
+        "ones",
+        "full",
+        "arange",
+        "array",
+        "FloatTensor",
+        "LongTensor",
+        "Tensor",
+        "TensorDict",
+        "bool",
+        "view",
+        "reshape",
+        "flatten",
+        "squeeze",
+        "unsqueeze",
+        "permute",
+        "size",
     )
 )
-"""Calls that make an item out of what lies in memory: they index, cut and copy."""
+"""Calls that make an item out of what lies in memory: they index, cut, pad and copy."""
+
+READS_FILE = frozenset({"load", "memmap", "fromfile", "genfromtxt", "loadtxt", "open_memmap", "lib"})
+"""Functions of numpy whose result may lie in a file."""
 
 
 VIEWS = ("items", "values")
@@ -140,8 +161,8 @@ def _own_attribute(node: ast.AST | None) -> str:
 
 
 def _filled_attributes(view: ScriptView, constructor: ast.AST) -> Iterator[str]:
-    """The attributes that a constructor sets to a list that it builds, to a tensor of torch, or to tensors that it is
-    given."""
+    """The attributes that a constructor sets to a list that it builds, to a tensor of torch, to an array, or to tensors
+    that it is given."""
     given = _given_tensors(view, constructor) if isinstance(constructor, ast.FunctionDef) else frozenset()
     for node in ast.walk(constructor):
         if isinstance(node, ast.Assign) and (
@@ -170,12 +191,23 @@ def _are_tensors(view: ScriptView, node: ast.expr) -> bool:
 
 
 def _is_built(node: ast.expr) -> bool:
-    """Whether a value is a list that is built there, a tensor, or a dict of these."""
+    """Whether a value is a list that is built there, a tensor, an array, or a dict of these."""
     if isinstance(node, ast.Dict):
         return bool(node.values) and all(map(_is_built, node.values))
     if isinstance(node, ast.DictComp):
         return _is_tensor(node.value)
-    return isinstance(node, ast.ListComp | ast.List) or _is_tensor(node)
+    return isinstance(node, ast.ListComp | ast.List) or _is_tensor(node) or _is_array(node)
+
+
+def _is_array(node: ast.expr) -> bool:
+    """Whether a value is an array in memory: `np.concatenate(...)`, `frame.to_numpy()`, `frame["x"].values`."""
+    if isinstance(node, ast.Attribute):
+        return node.attr == "values"
+    func = node.func if isinstance(node, ast.Call) else None
+    if not isinstance(func, ast.Attribute):
+        return False
+    is_numpy = isinstance(func.value, ast.Name) and func.value.id in ("np", "numpy") and func.attr not in READS_FILE
+    return is_numpy or func.attr == "to_numpy"
 
 
 def _is_tensor(node: ast.expr | None) -> bool:

@@ -14,7 +14,7 @@ from autotune.syntax.python import last_name
 
 Loop = ast.For | ast.AsyncFor | ast.While
 
-OPTIMIZER = re.compile(r"optim|^opt|scaler|engine|^[a-z]?opt[a-z]?$", re.IGNORECASE)
+OPTIMIZER = re.compile(r"optim(?!al|um)|^opt(?!im(?:al|um))|scaler|engine|^[a-z]?opt[a-z]?$", re.IGNORECASE)
 SCHEDULER = re.compile(r"sched|warmup", re.IGNORECASE)
 
 OTHER_STEPS = re.compile(rf"{SCHEDULER.pattern}|prof|env|bar|ema|timer|writer", re.IGNORECASE)

@@ -99,6 +99,8 @@ def test_a_new_head_is_trained_in_the_dtype_of_its_base() -> None:
         (", load_in_8bit=True", ADAPTERS, False),
         (", quantization_config=four_bits", ADAPTERS, False),
         (", **options", ADAPTERS, False),
+        ("", f"{ADAPTERS}\nargs = TrainingArguments(deepspeed=options.deepspeed)", None),
+        ("", f"{ADAPTERS}\nargs = TrainingArguments(deepspeed=None)", True),
         ("", "model = get_peft_model(model.bfloat16(), config)", False),
         ("", "model = get_peft_model(model.to(torch.float16), config)", False),
         ("", "", None),

@@ -220,6 +220,9 @@ def test_whether_the_samples_of_a_trainer_have_indices(dataset: str, expected: d
         ("Held(x)", True),
         ("Windows(x)", True),
         ("Lazy(x)", None),
+        ("Table(x)", True),
+        ("Padded(x)", True),
+        ("Mapped(x)", None),
         ("[f(r) for r in rows], collate_fn=load", None),
         ("load()", None),
     ],
@@ -245,6 +248,22 @@ class Windows:
     def __getitem__(self, i):
         start = self.draw.randrange(len(self.x[i]) - 3)
         return self.x[i][start : start + 3]
+class Table:
+    def __init__(self, frame):
+        self.x = np.concatenate([frame["a"].values, frame["b"].values])
+        self.y = frame["y"].values
+    def __getitem__(self, i):
+        return torch.FloatTensor(self.x[i]), torch.FloatTensor(self.y[i])
+class Padded:
+    def __init__(self, path):
+        self.x = torch.load(path)
+    def __getitem__(self, i):
+        return torch.cat([self.x[i], torch.zeros(9 - self.x[i].shape[0])])
+class Mapped:
+    def __init__(self, path):
+        self.x = np.load(path, mmap_mode="r")
+    def __getitem__(self, i):
+        return torch.FloatTensor(self.x[i])
 class Lazy:
     def __init__(self, rows):
         self.x = load_dataset(rows)

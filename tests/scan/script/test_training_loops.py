@@ -26,6 +26,7 @@ def in_a_loop(body: str, before: str = "") -> str:
         "loss_scaler(loss, optimizer, parameters=model.parameters())",
         "self.loss_scaler(loss / 4, opt)",
         "train_on(loss, optimizer)",
+        "loss.backward()\napply(optim)",
         "optimizer.zero_grad()\nmodel.accumulate(x)\noptimizer.step()",
     ],
 )
@@ -47,6 +48,7 @@ def test_a_loop_that_changes_parameters_trains(body: str) -> None:
         "optimizer.zero_grad()",
         "optimizer.step()",
         "a_opt.zero_grad()\nb_opt.step()",
+        "loss.backward()\ntorch.cuda.empty_cache()\noptimal = min(optimal, limit)",  # a probe of batch sizes
         "if args.profile:\n    loss_scaler(loss, optimizer)",
     ],
 )
