@@ -157,8 +157,9 @@ def _schedules(calls: Sequence[ConsumerCall]) -> Iterator[Fact]:
 
 
 def _model(calls: Sequence[ConsumerCall]) -> Iterator[Fact]:
-    lora = _arguments_about(calls, "lora")
     adapters = [call.location for call in calls if call.name == "LoraConfig"]
+    # Options that several scripts share have defaults for adapters that this one may not make.
+    lora = [one for one in _arguments_about(calls, "lora") if adapters or not one.is_default]
     if lora or adapters:
         yield _fact("is_lora", True, lora[0].location if lora else adapters[0])
     sizes = [found for call in calls if (found := _size(call)) is not None]

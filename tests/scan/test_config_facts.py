@@ -170,6 +170,13 @@ def test_only_an_adapter_is_trained(made: ConsumerCall, value: bool | None) -> N
     assert facts(made).get("is_lora") is value
 
 
+def test_a_default_makes_no_adapter() -> None:
+    made = call("litgpt", lora_r=8)
+    shared = replace(made, arguments={key: replace(one, is_default=True) for key, one in made.arguments.items()})
+    assert facts(shared).get("is_lora") is None
+    assert facts(shared, call("torch", "LoraConfig", r=8)).get("is_lora") is True
+
+
 @pytest.mark.parametrize(
     ("name", "size"),
     [

@@ -23,15 +23,23 @@ CASTS = frozenset({"half", "bfloat16", "prepare_model_for_kbit_training", "prepa
 
 MODELS = re.compile(r"^Auto\w*Model|For(CausalLM|ConditionalGeneration)$")
 
+PARAMETERS = re.compile(r"\bparameters\(\)|named_parameters\(")
+
+ADAPTER_NAME = re.compile(r"lora|adapter|norm|bias|embed|head|score|classifier", re.IGNORECASE)
+"""In the names of parameters: they are the adapters', or few."""
+
 CLASSIFIES = re.compile(r"Classification$|ForQuestionAnswering$|MultipleChoice$")
 """Models with a new head, trained in the dtype of the base, whose gradients in fp16 no GradScaler takes."""
 
 
 def facts(script: ScriptAnalysis) -> Iterator[Fact]:
-    """Fact `code.base_stays_fp32`, of a script that trains adapters and loads one model."""
+    """Facts `code.base_stays_fp32`, of a script that trains adapters and loads one model, and `code.unfreezes_base`."""
     index = script.view.index
     if not any(index.called.get(name) for name in ADAPTERS):
         return
+    unfrozen = list(_unfrozen(script))
+    if unfrozen:
+        yield from script.state_fact("code.unfreezes_base", True, *unfrozen)
     loads = [call for call in index.called.get("from_pretrained", ()) if _loads_model(script, call)]
     if not loads:
         return
@@ -68,6 +76,24 @@ def _loads_model(script: ScriptAnalysis, call: ast.Call) -> bool:
 
 def _may_give_dtype(call: ast.Call) -> bool:
     return any(one.arg is None or GIVES_DTYPE.search(one.arg) for one in call.keywords)
+
+
+def _unfrozen(script: ScriptAnalysis) -> Iterator[ast.Assign]:
+    """`param.requires_grad = True` of what a loop over parameters gives, but for parameters that are chosen by the name
+    of an adapter, or of a layer with few."""
+    index = script.view.index
+    for node in ast.walk(index.tree):
+        if not (isinstance(node, ast.Assign) and isinstance(node.value, ast.Constant) and node.value.value is True):
+            continue
+        if not any(isinstance(one, ast.Attribute) and one.attr == "requires_grad" for one in node.targets):
+            continue
+        around = list(index.ancestors_in_function(node))
+        loops = [one for one in around if isinstance(one, ast.For)]
+        tests = [one.test for one in around if isinstance(one, ast.If)]
+        texts = [one.value for test in tests for one in ast.walk(test) if isinstance(one, ast.Constant)]
+        is_adapter = any(ADAPTER_NAME.search(one) for one in texts if isinstance(one, str))
+        if loops and PARAMETERS.search(ast.unparse(loops[0].iter)) and not is_adapter:
+            yield node
 
 
 def _gets_deepspeed(call: ast.Call) -> bool:

@@ -150,6 +150,7 @@ SCRIPTS = (
     "import lightning as L\nclass M(L.LightningModule):\n    def training_step(self, batch, i):\n"
     "        self.log('loss', x, sync_dist=True)\n",
     LORA.format(dtype=""),
+    LORA.format(dtype="") + "for p in model.parameters():\n    p.requires_grad = True\n",
     LORA.format(dtype=", torch_dtype=torch.bfloat16"),
     STREAM.format(body="yield from self.rows"),
     STREAM.format(body="yield from self.rows[get_worker_info().id :: 2]"),

@@ -114,6 +114,25 @@ def test_a_base_of_adapters_that_is_loaded_without_a_dtype(given: str, then: str
     assert facts(scan(LORA.format(given=given, then=then))).get("code.base_stays_fp32") is stays
 
 
+UNFREEZE = "for name, p in model.named_parameters():\n    if {test}:\n        p.requires_grad = True\n"
+
+
+@pytest.mark.parametrize(
+    ("then", "expected"),
+    [
+        (f"{ADAPTERS}\n{UNFREEZE.format(test='name in before')}", True),
+        (f"{ADAPTERS}\n{UNFREEZE.format(test='not args.lora_only')}", True),
+        (f"{ADAPTERS}\n{UNFREEZE.format(test=repr('lora_') + ' in name')}", None),
+        (f"{ADAPTERS}\n{UNFREEZE.format(test='name in before').replace('True', 'False')}", None),
+        (f"{ADAPTERS}\ninputs.requires_grad = True", None),
+        (UNFREEZE.format(test="name in before"), None),  # no adapters
+        (ADAPTERS, None),
+    ],
+)
+def test_a_base_of_adapters_that_is_trained_too(then: str, expected: bool | None) -> None:
+    assert facts(scan(LORA.format(given="", then=then))).get("code.unfreezes_base") is expected
+
+
 LOSS = """
 from transformers import Trainer
 class Mine(Trainer):
