@@ -87,7 +87,7 @@ def _in_a_folder(context: click.Context, parameter: click.Parameter, file: Path 
     return file
 
 
-output = click.option("--output", type=FILE, callback=_in_a_folder, help="Write the report to this file.")
+output = click.option("-o", "--output", type=FILE, callback=_in_a_folder, help="Write the report to this file.")
 price = click.option("--price", type=float, help="USD per hour of this machine: adds cost to times.")
 no_lock = click.option("--no-lock", is_flag=True, help="Measure even while another measurement runs.")
 verbose = click.option("--verbose", is_flag=True, help="Say of all that was not looked at why.")

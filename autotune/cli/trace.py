@@ -21,7 +21,7 @@ NAME = "trace.json.gz"
 
 @click.command()
 @click.argument("run", metavar="[RUN_OR_RECORDING]", default="last")
-@click.option("--output", type=options.FILE, help=f"Write it to this file (default: {NAME} in the run's folder).")
+@click.option("-o", "--output", type=options.FILE, help=f"Write it to this file (default: {NAME} in the run's folder).")
 def command(run: str, output: Path | None) -> None:
     """Write the window of a diagnosis as a trace that ui.perfetto.dev opens.
 

@@ -17,6 +17,9 @@ MOST_FILES = 50_000
 _OURS = (".autotune", SCRATCH)
 """How the names of our own folders begin."""
 
+_OBJECTS = os.path.join(".git", "objects")
+"""What a commit writes, in this project or in one that shares its objects: named by its contents, and nobody's file."""
+
 Look = tuple[int, ...]
 """Mode, inode, and for all but folders size and times (ns): a write changes one of them, and nobody can set ctime."""
 
@@ -34,8 +37,8 @@ class Snapshot(Struct, frozen=True):
 
 
 def snapshot(folders: Iterable[str], left_out: Iterable[str] = ()) -> Snapshot:
-    """Look at everything in `folders` (real paths) but our own folders and `left_out` (real paths). Links are not
-    followed."""
+    """Look at everything in `folders` (real paths) but our own folders, git's objects and `left_out` (real paths).
+    Links are not followed."""
     names, without = tuple(folders), frozenset(left_out)
     looks: dict[str, Look] = {}
     for path, look in _walk(names, without):
@@ -72,7 +75,7 @@ def _walk(folders: Iterable[str], left_out: frozenset[str]) -> Iterator[tuple[st
         except OSError:
             continue
         for entry in entries:
-            if entry.name.startswith(_OURS) or entry.path in left_out:
+            if entry.name.startswith(_OURS) or entry.path in left_out or entry.path.endswith(_OBJECTS):
                 continue
             try:
                 about = entry.stat(follow_symlinks=False)

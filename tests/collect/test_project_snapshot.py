@@ -46,6 +46,14 @@ def test_what_changed_is_named(tree, name):
     assert before.is_whole
 
 
+def test_what_a_commit_writes_is_no_change_and_a_hook_is(tree):
+    (tree / ".git" / "objects").mkdir(parents=True)
+    before = project_snapshot.snapshot([str(tree)])
+    (tree / ".git" / "objects" / "0b").touch()
+    (tree / ".git" / "hook").touch()
+    assert project_snapshot.changed(before) == (str(tree / ".git" / "hook"),)
+
+
 def test_of_many_files_the_nearest_are_looked_at(tree, monkeypatch):
     monkeypatch.setattr(project_snapshot, "MOST_FILES", 3)
     before = project_snapshot.snapshot([str(tree)])

@@ -138,7 +138,7 @@ def _shortened(diff: str) -> str:
     return "".join(f"{line}\n" for line in (*kept, *more))
 
 
-_OF_DIFF = ("What ", Code("autotune apply"), " writes unasked; lines around the changed ones are left out.")
+_OF_DIFF = ("What ", Code("autotune apply"), " writes by default; lines around the changed ones are left out.")
 
 
 def _one(recommendation: Recommendation, report: Report) -> Section:
