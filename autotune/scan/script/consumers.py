@@ -104,7 +104,7 @@ SCALERS = frozenset(PARAMETERS_OF_SCALERS)
 PLAIN_GRAPH_LOADERS = frozenset({"DataLoader", "DataListLoader", "DenseDataLoader"})
 """Loaders of torch_geometric that hand on their keywords to torch's; others sample, and have arguments of their own."""
 
-HANDED_ON = frozenset({"dataset", "batch_size", "shuffle", "collate_fn"})
+HANDED_ON = frozenset({"dataset", "collate_fn"})
 """What a class that extends a loader may give it itself, beside the keywords that it hands on."""
 
 TORCHS_OWN = frozenset(
@@ -162,7 +162,9 @@ def of_class(index: Index, class_: ast.ClassDef) -> ConsumerSpec | None:
         for base in one.bases:
             found = of_name(full_name(index, base) or "")
             if found is not None and found.kind != "optimizer":
-                return replace(found, is_open=found.kind != "loader" or not _is_plain(index, class_), parameters=())
+                is_plain = found.kind == "loader" and _is_plain(index, class_)
+                is_bare = is_plain and not any(_constructors(each) for each in with_bases(index, class_))
+                return replace(found, is_open=not is_plain, parameters=found.parameters if is_bare else ())
     return None
 
 
@@ -196,8 +198,8 @@ def _config(call: ast.Call, name: str) -> ConsumerSpec | None:
 
 
 def _hands_on(class_: ast.ClassDef) -> bool:
-    """Whether a class that extends a loader gives it all keywords that it gets, and no number of workers of its own."""
-    methods = [one for one in class_.body if isinstance(one, ast.FunctionDef) and one.name in ("__init__", "__new__")]
+    """Whether a class that extends a loader gives it all keywords that it gets, and none of its own."""
+    methods = _constructors(class_)
     if not methods:
         return True
     taken = methods[0].args
@@ -210,7 +212,11 @@ def _hands_on(class_: ast.ClassDef) -> bool:
         return False
     unpacked = [keyword.value for keyword in calls[0].keywords if keyword.arg is None]
     own = {keyword.arg for keyword in calls[0].keywords if keyword.arg is not None}
-    return unpacked == names and own <= HANDED_ON and len(calls[0].args) < len(HANDED_ON)
+    return unpacked == names and own <= HANDED_ON and len(calls[0].args) <= 1
+
+
+def _constructors(class_: ast.ClassDef) -> list[ast.FunctionDef]:
+    return [one for one in class_.body if isinstance(one, ast.FunctionDef) and one.name in ("__init__", "__new__")]
 
 
 def _loader_of_several(index: Index, func: ast.expr) -> ConsumerSpec | None:

@@ -44,7 +44,9 @@ def settings_of(root: Path, made: str, before: str, imports: str = TORCH, **modu
     ("parameters", "given", "expected"),
     [
         ("**rest", "data, collate_fn=data.collate, **rest", 0),
-        ("batch_size=4, shuffle=True, **rest", "data, batch_size, shuffle, **rest", 0),
+        ("batch_size=4, shuffle=True, **rest", "data, batch_size, shuffle, **rest", None),
+        ("size=4, **rest", "data, size, **rest", None),
+        ("size=4, **rest", "data, batch_size=size, **rest", None),
         ("**rest", "data, num_workers=4, **rest", None),
         ("cfg", "data, **cfg", None),
         ("**rest", "data, **{'num_workers': 4, **rest}", None),
@@ -152,3 +154,8 @@ def test_a_class_that_makes_its_batches_in_its_own_way(tmp_path: Path, before: s
 def test_a_class_that_leaves_the_batches_to_torch(tmp_path: Path, more: str) -> None:
     assert workers(tmp_path, "Loader(Rows())", before=HANDS_ON + more) == 0
     assert settings_of(tmp_path, "Loader(Rows(), num_workers=8)", HANDS_ON + more)["loader.persistent_workers"] is False
+
+
+def test_positional_arguments_of_a_class_without_a_constructor(tmp_path: Path) -> None:
+    before = "class Loader(DataLoader):\n    pass\n"
+    assert settings_of(tmp_path, "Loader(Rows(), 8)", before)["loader.batch_size"] == 8
