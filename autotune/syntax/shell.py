@@ -18,6 +18,7 @@ from collections.abc import Iterator, Sequence
 from msgspec import Struct
 from msgspec.structs import replace
 
+from autotune.errors import UsageError
 from autotune.model import source
 from autotune.model.source import Comment, ShellCommand
 from autotune.syntax.shell_lexer import Lexer
@@ -100,7 +101,10 @@ def _with_inner(text: Text, lexer: Lexer, reader: Statements, statements: Sequen
             expected.append(statement)
         else:
             expected += inner.in_place()
-    made = _statements(replace(text, text=_without(text.text, places)))
+    try:
+        made = _statements(replace(text, text=_without(text.text, places)))
+    except UsageError:
+        return None
     is_same = len(made[2]) == len(expected) and all(
         (one if isinstance(each, Statement) else _written(one.words, text.text)) == each
         for one, each in zip(made[2], expected, strict=True)
@@ -135,7 +139,10 @@ def _commands_in(text: Text, start: int, end: int) -> list[list[str]]:
     """
     quoted = text.text[start:end]
     alone = replace(text, text=quoted[1:-1])
-    lexer, reader, statements = _statements(alone)
+    try:
+        lexer, reader, statements = _statements(alone)
+    except UsageError:
+        return []
     if "<<" in quoted or lexer.comments or reader.num_scopes or lexer.changed or reader.changed:
         return []
     if "'" in quoted[1:-1] and re.search(r"[$`]", quoted):  # the script fills variables in between these quotes

@@ -308,6 +308,12 @@ def test_what_no_shell_is_given(text: str) -> None:
         "bash -c 'test -f x || exit'",
         "false || bash -c 'ls; ls'",
         "bash -c 'python prep.py'",
+        "bash -c 'python prep.py ${X'",
+        "bash -c 'python prep.py $(x'",
+        'bash -c "echo \'"',
+        "bash -c 'echo \"'",
+        "bash -c 'echo \\'",
+        "bash -c 'X=(1'",
     ],
 )
 @pytest.mark.parametrize("then", [" && ", "\n"])
