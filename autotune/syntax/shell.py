@@ -18,6 +18,7 @@ from collections.abc import Iterator, Sequence
 from msgspec import Struct
 from msgspec.structs import replace
 
+from autotune.errors import UsageError
 from autotune.model import source
 from autotune.model.source import Comment, ShellCommand
 from autotune.syntax.shell_lexer import Lexer
@@ -33,8 +34,11 @@ _SHIFTING = ("shift", "set")
 _ENVIRONMENT = re.compile(r"\bactivate['\"]?$")
 """Ends the script of a virtual environment, or the command of conda: it sets no variable of the project."""
 _SHELL = re.compile(r"(?:[\w/.-]*/)?(?:ba|z|da)?sh")
+_TAKES_TEXT = re.compile(r"-[a-zA-Z]*c")
 _QUOTED = re.compile(r"'[^']*'|\"(?:[^\"\\]|\\\n)*\"")
 """A text in quotes in which nothing but ends of lines is escaped."""
+_USED = re.compile(r"\$\{?(\w*)", re.ASCII)
+_GOING = ("cd", "pushd", "popd")
 _NAME = re.compile(r"[A-Za-z_]\w*", re.ASCII)
 
 
@@ -48,36 +52,122 @@ class ShellScript(Struct, frozen=True):
 def read(data: bytes, where: str, arguments: Sequence[str] | None = None) -> ShellScript:
     """The commands of a shell script that is started with `arguments`, if these are known. Raises UsageError.
 
-    What `bash -c` is given stands in the place of `bash -c`.
+    What `bash -c` is given stands in the place of `bash -c`, where it is only commands that change nothing for others.
     """
     text = decode(data, where)
-    lexer, reader, statements = _statements(text)
-    if inner := [place for statement in statements for place in _given_to_shell(statement, text)]:
-        lexer, reader, statements = _statements(replace(text, text=_without(text.text, inner)))
+    read_plainly = _statements(text)
+    lexer, reader, statements = _with_inner(text, *read_plainly) or read_plainly
     values = replace(_values(statements, lexer.text, reader.changed | lexer.changed), arguments=arguments)
     return ShellScript(tuple(_commands(statements, values)), tuple(lexer.comments))
 
 
-def _statements(text: Text) -> tuple[Lexer, Statements, tuple[Statement, ...]]:
+_Read = tuple[Lexer, Statements, tuple[Statement, ...]]
+
+
+def _statements(text: Text) -> _Read:
     lexer = Lexer(text)
     reader = Statements(lexer)
     return lexer, reader, tuple(reader.read())
 
 
-def _given_to_shell(statement: Statement, text: Text) -> Iterator[tuple[int, int]]:
-    """The places of `bash -c "` and of the closing quote, where the text between them has no quote of this kind."""
+class _Inner(Struct, frozen=True):
+    """What a statement gives to `bash -c`: the words before it, the commands between the quotes as words, and the
+    places of `bash -c` and of the two quotes."""
+
+    before: list[str]
+    commands: list[list[str]]
+    places: tuple[tuple[int, int], ...]
+
+    is_on_new_line: bool
+    """The commands: the words before them are a command of their own then."""
+
+    def in_place(self) -> list[list[str]]:
+        """The commands as they are read in the place of the statement."""
+        if self.is_on_new_line and self.before:
+            return [self.before, *self.commands]
+        return [self.before + self.commands[0], *self.commands[1:]]
+
+
+def _with_inner(text: Text, lexer: Lexer, reader: Statements, statements: Sequence[Statement]) -> _Read | None:
+    """The script with the texts of its `bash -c` in their places; None where it has none that is read, or where the
+    rest of the script would be read in another way than without them."""
+    found = [(statement, _inner(statement, text)) for statement in statements]
+    places = [place for _, inner in found if inner is not None for place in inner.places]
+    if not places:
+        return None
+    expected: list[Statement | list[str]] = []
+    for statement, inner in found:
+        if inner is None:
+            expected.append(statement)
+        else:
+            expected += inner.in_place()
+    try:
+        made = _statements(replace(text, text=_without(text.text, places)))
+    except UsageError:
+        return None
+    is_same = len(made[2]) == len(expected) and all(
+        (one if isinstance(each, Statement) else _written(one.words, text.text)) == each
+        for one, each in zip(made[2], expected, strict=True)
+    )
+    others = made[0].comments, made[0].changed, made[1].changed
+    return made if is_same and others == (lexer.comments, lexer.changed, reader.changed) else None
+
+
+def _inner(statement: Statement, text: Text) -> _Inner | None:
+    """What the statement gives to `bash -c` in quotes, if it can be read as if it stood in the script.
+
+    Words behind it would be its arguments. The text has no quote of its own kind.
+    """
     words = statement.words
-    for at, word in enumerate(words[:-2]):
-        if not _SHELL.fullmatch(_plain(word)):
-            continue
-        options = list(itertools.takewhile(lambda one: _plain(one).startswith("-"), words[at + 1 :]))
-        given = words[at + 1 + len(options) : at + 2 + len(options)]
-        quoted = text.text[given[0].start : given[0].end] if given else ""
-        if options and _plain(options[-1]).endswith("c") and _QUOTED.fullmatch(quoted):
-            yield word.start, options[-1].end
-            yield given[0].start, given[0].start + 1
-            yield given[0].end - 1, given[0].end
-        return
+    at = next((at for at, word in enumerate(words) if _SHELL.fullmatch(_plain(word))), len(words))
+    options, (start, end) = words[at + 1 : -1], (words[-1].start, words[-1].end)
+    if not options or not all(_plain(one).startswith("-") for one in options):
+        return None
+    if not _TAKES_TEXT.fullmatch(_plain(options[-1])) or not _QUOTED.fullmatch(text.text, start, end):
+        return None
+    commands = _commands_in(text, start, end)
+    places = (words[at].start, options[-1].end), (start, start + 1), (end - 1, end)
+    is_on_new_line = re.match(r"[ \t]*\n", text.text[start + 1 : end]) is not None
+    return _Inner(_written(words[:at], text.text), commands, places, is_on_new_line) if commands else None
+
+
+def _commands_in(text: Text, start: int, end: int) -> list[list[str]]:
+    """The words of the commands in the quoted text from `start` to `end`; none where it must not be read.
+
+    That is a text with a comment, a here-document, a branch or a loop, with what sets variables or a folder for the
+    commands behind it, or with variables that may have another value in the inner shell than in the script.
+    """
+    quoted = text.text[start:end]
+    alone = replace(text, text=quoted[1:-1])
+    try:
+        lexer, reader, statements = _statements(alone)
+    except UsageError:
+        return []
+    if "<<" in quoted or lexer.comments or reader.num_scopes or lexer.changed or reader.changed:
+        return []
+    if "'" in quoted[1:-1] and re.search(r"[$`]", quoted):  # the script fills variables in between these quotes
+        return []
+    if quoted[0] == "'" and not _mean_the_same(quoted, text.text[:start] + text.text[end:]):
+        return []
+    if any(_changes_its_shell(one, alone) for one in statements):
+        return []
+    return [_written(one.words, alone.text) for one in statements]
+
+
+def _mean_the_same(quoted: str, rest: str) -> bool:
+    """Whether all variables of the text are names of which the rest of the script does not speak."""
+    names = set(_USED.findall(quoted))
+    return all(_NAME.fullmatch(name) for name in names) and not names & set(_NAME.findall(rest))
+
+
+def _changes_its_shell(statement: Statement, text: Text) -> bool:
+    """Whether the commands behind a statement run with other variables, arguments or files than those before it."""
+    changing = (*_DECLARING, *_CHANGING, *_SHIFTING, *_GOING)
+    return bool(statement.words[0].name) or _name(statement) in changing or _runs_others(statement, text)
+
+
+def _written(words: Sequence[Token], text: str) -> list[str]:
+    return [text[word.start : word.end] for word in words]
 
 
 def _without(text: str, places: Sequence[tuple[int, int]]) -> str:

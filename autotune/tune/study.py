@@ -17,7 +17,7 @@ from contextlib import contextmanager, suppress
 from datetime import datetime, timedelta
 from importlib.util import find_spec
 from pathlib import Path
-from urllib.parse import urlsplit
+from urllib.parse import unquote, urlsplit
 
 import optuna
 from msgspec import Struct, convert, to_builtins
@@ -26,7 +26,7 @@ from optuna.samplers import BaseSampler
 from optuna.storages import BaseStorage, GrpcStorageProxy, InMemoryStorage, JournalStorage, RDBStorage
 from optuna.storages.journal import JournalFileBackend, JournalFileOpenLock
 from optuna.trial import FrozenTrial, TrialState, create_trial
-from sqlalchemy.engine import make_url
+from sqlalchemy.engine import URL, make_url
 from sqlalchemy.exc import ArgumentError, IntegrityError, SQLAlchemyError
 
 from autotune.errors import UsageError
@@ -45,6 +45,12 @@ FORMS = (
     "a journal (journal:study.journal), a database (postgresql://host/name, sqlite:///study.db) or Optuna's proxy "
     "(grpc://host:13000)"
 )
+MEMORY = ":memory:"
+"""Name of an SQLite database that is no file."""
+
+TRUE = frozenset({"true", "yes", "on", "y", "t", "1"})
+"""Spellings of what is true in the query of a URL, as SQLAlchemy reads them."""
+
 GRPC_PORT, GRPC_WAIT_S = 13000, 20.0
 
 RECORD, SPACE, MACHINE = "trial", "space", "machine"
@@ -250,16 +256,26 @@ def _storage(storage: str) -> BaseStorage:
 
 
 def place(storage: str) -> str:
-    """How the real paths of the files of a storage begin, its locks among them; "" where it has none here."""
+    """The real path of the file of a storage; "" where it has none here."""
     if storage.startswith(JOURNAL):
         return str(Path(storage.removeprefix(JOURNAL)).expanduser().resolve())
     if not storage.startswith("sqlite"):
         return ""
     try:
-        database = make_url(storage).database
+        file = _sqlite_file(make_url(storage))
     except ArgumentError:
         return ""
-    return str(Path(database).resolve()) if database and database != ":memory:" else ""
+    return str(file.resolve()) if file is not None else ""
+
+
+def _sqlite_file(url: URL) -> Path | None:
+    """The file of an SQLite database; None for one in memory. Its name may be a URI: `file:study.db?uri=true`."""
+    name = url.database or MEMORY
+    if str(url.query.get("uri", "")).lower() in TRUE and name.startswith("file:"):
+        if url.query.get("mode") == "memory" or "mode=memory" in urlsplit(name).query.split("&"):
+            return None
+        name = unquote(urlsplit(name).path)
+    return Path(name) if name not in ("", MEMORY) else None
 
 
 def _journal(file: Path) -> JournalStorage:
@@ -309,9 +325,9 @@ def _not_opened(storage: str, error: Exception) -> UsageError:
 def _check(url: str) -> None:
     """Raises UsageError where SQLite would be on a network file system, whose locks it cannot rely on."""
     found = make_url(url)
-    if found.get_backend_name() != "sqlite" or not found.database:
+    file = _sqlite_file(found) if found.get_backend_name() == "sqlite" else None
+    if file is None:
         return
-    file = Path(found.database)
     disk = disks.file_system(file)
     if disk is not None and disk.is_network:
         raise UsageError(

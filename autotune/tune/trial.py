@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 import time
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
@@ -58,6 +59,10 @@ LEAST_FREE_SHARE = 0.03
 
 MACHINE_NAMES = ("machine.cpu_name", "machine.gpu_name")
 """Facts by which kinds of machines differ."""
+
+BESIDE_A_STUDY = re.compile(r"|\.lock([\da-f-]{36}\.rename)?|-journal|-wal|-shm")
+"""What the names of a study's files have behind that of its own: Optuna's lock, which it renames before it removes it,
+and what SQLite keeps beside a database."""
 
 READY: Mapping[Key, int] = {
     (TRAIN, "loader.num_workers"): 0,
@@ -136,11 +141,11 @@ class Workspace(Struct, frozen=True):
     """The user's command, whose directives are the job's."""
 
     study: str = ""
-    """How the real paths of the study's own files begin, which other tuners write meanwhile; "" where it has none."""
+    """The real path of the study's file, which other tuners write meanwhile; "" where it has none."""
 
     def by_script(self, escaped: Iterable[str]) -> tuple[str, ...]:
         """What changed in the user's files (real paths), without the files of the study."""
-        return tuple(path for path in escaped if not self.study or not path.startswith(self.study))
+        return tuple(path for path in escaped if not self.study or not _is_of_study(path, self.study))
 
     @contextmanager
     def job(self) -> Iterator[Allocation | None]:
@@ -275,6 +280,10 @@ class Trials(Struct):
         """Samples per second; steps per second where the samples of the baseline are not known."""
         samples = (start.samples or self.baseline.samples) if self.baseline.samples else 1.0
         return (samples or 1.0) * 1000 / start.step_ms
+
+
+def _is_of_study(path: str, study: str) -> bool:
+    return path.startswith(study) and BESIDE_A_STUDY.fullmatch(path, len(study)) is not None
 
 
 def _seen(derived: Derived | None, settings: Mapping[Key, Value]) -> dict[Key, Value]:

@@ -248,7 +248,9 @@ def test_what_sets_up_an_environment_starts_no_training() -> None:
         ('LR=2\nsrun bash -lc \\\n  "python train.py \\\n    --lr $LR --rank ${RANK}"\n', {"lr": 2, "rank": None}),
         ("docker run --gpus all image sh -c 'pip install . && python train.py --lr 1'", {"lr": 1}),
         ("bash -c \"python train.py --name 'a run'\"", {"name": "a run"}),
-        ('nohup sh -c "\ncd src\npython train.py --lr 1\n"', {"lr": 1}),
+        ('nohup sh -c "\nmkdir -p out\npython train.py --lr 1\n"', {"lr": 1}),
+        ("LR=2\nsrun bash -c 'python train.py --lr 1 --rank $SLURM_PROCID'", {"lr": 1, "rank": None}),
+        ("srun bash -c 'source env/bin/activate; python train.py --lr 1'", {"lr": 1}),
     ],
 )
 def test_what_a_shell_is_given(text: str, expected: dict[str, object]) -> None:
@@ -271,7 +273,55 @@ def test_places_of_what_a_shell_is_given() -> None:
         'bash -c "$COMMAND"',
         "bash -x 'python train.py'",
         "bash run.sh -c 'python train.py'",
+        "bash --norc 'python train.py'",
+        "bash -c 'python train.py --lr 1' name --lr 2",  # the last words are arguments of the inner shell
+        "LR=1\nbash -c 'python train.py --lr ${LR:-0}'",  # not exported
+        "bash -c 'python train.py \"$@\"'",
+        "NAME=a\nbash -c \"python train.py --name '$NAME'\"",
+        "srun bash -c 'for i in 1 2; do python train.py; done'",
+        "srun bash -c 'if true; then python train.py; fi'",
+        "srun bash -c 'case $X in a) python train.py;; esac'",
+        "srun bash -c '{ python train.py; }'",
+        "srun bash -c '(python train.py)'",
+        "bash -c 'cd src && python train.py'",
+        "bash -c 'python train.py ('",
     ],
 )
 def test_what_no_shell_is_given(text: str) -> None:
     assert read(text) == ()
+
+
+@pytest.mark.parametrize(
+    "inner",
+    [
+        "bash -c 'cd sub && python prep.py'",
+        'bash -c "cat > c <<EOF\nlr: 1\nEOF"',
+        "bash -c 'python prep.py # x'",
+        "bash -c 'WORKERS=8; python prep.py'",
+        "bash -c 'export WORKERS=8; python prep.py'",
+        "bash -c 'read WORKERS; python prep.py'",
+        "bash -c 'source settings.sh; python prep.py'",
+        "bash -c 'f() { python prep.py; }'",
+        "bash -c 'set -- 8; python prep.py'",
+        "srun bash -c 'for WORKERS in 1 2; do python prep.py; done'",
+        "bash -c '[ -f x ]'",
+        "bash -c 'test -f x || exit'",
+        "false || bash -c 'ls; ls'",
+        "bash -c 'python prep.py'",
+        "bash -c 'python prep.py ${X'",
+        "bash -c 'python prep.py $(x'",
+        'bash -c "echo \'"',
+        "bash -c 'echo \"'",
+        "bash -c 'echo \\'",
+        "bash -c 'X=(1'",
+    ],
+)
+@pytest.mark.parametrize("then", [" && ", "\n"])
+def test_the_inner_shell_changes_nothing_for_the_outer_one(inner: str, then: str) -> None:
+    """The commands outside are read as where a program without a text stands there."""
+    outside = f"{then}python train.py --workers ${{WORKERS:-0}} --lr $1\n"
+    found, plain = (shell.read(f"{one}{outside}".encode(), "run.sh").commands[-1] for one in (inner, "ls x"))
+    said = [(word.value for word in one.words) for one in (found, plain)]
+    assert list(said[0]) == list(said[1])
+    launched = launches(shell.read(f"{inner}{outside}".encode(), "run.sh"), "run.sh")
+    assert [flags(one)["workers"] for one in launched if one.script == "train.py"] == [0]

@@ -194,6 +194,17 @@ def test_what_other_tuners_write_into_the_study_is_no_change_by_the_script() -> 
     assert unstarted is None
 
 
+@pytest.mark.parametrize("study", ["/p/study", "/p/study.db"])
+def test_what_the_script_writes_beside_a_study_is_its_own(study: str) -> None:
+    workspace = replace(trials().workspace, study=study)
+    uuid = "0b6e0a52-7f0e-4c52-8f0c-9e6a5b7f6f6e"
+    its = [study + end for end in ("", ".lock", f".lock{uuid}.rename", "-journal", "-wal", "-shm")]
+    assert workspace.by_script(its) == ()
+    others = ("/p/study_results/best.json", f"{study}.csv", f"{study}/a.lock", f"{study}-wal.txt", f"{study}.locks")
+    assert workspace.by_script(others) == others
+    assert replace(workspace, study="").by_script(its) == tuple(its)
+
+
 KNOWN = {"samples_per_s": 40.0, "useful_tokens_per_s": 4000.0}
 PACKED, WITH_WORKERS = {(RUN, "data.packing"): True}, {WORKERS: 2}
 

@@ -104,8 +104,28 @@ SCALERS = frozenset(PARAMETERS_OF_SCALERS)
 PLAIN_GRAPH_LOADERS = frozenset({"DataLoader", "DataListLoader", "DenseDataLoader"})
 """Loaders of torch_geometric that hand on their keywords to torch's; others sample, and have arguments of their own."""
 
-HANDED_ON = frozenset({"dataset", "batch_size", "shuffle", "collate_fn"})
+HANDED_ON = frozenset({"dataset", "collate_fn"})
 """What a class that extends a loader may give it itself, beside the keywords that it hands on."""
+
+TORCHS_OWN = frozenset(
+    {
+        *DATALOADER,
+        "multiprocessing_context",
+        "generator",
+        "prefetch_factor",
+        "persistent_workers",
+        "pin_memory_device",
+        "in_order",
+    }
+)
+TORCHS_OWN -= HANDED_ON
+"""What a class that extends a loader may neither take, define nor set itself, if it is read as a plain loader."""
+
+HARMLESS = frozenset({"__init__", "__new__", "__len__", "__repr__", "__str__", "__doc__", "__slots__", "__module__"})
+"""Names with __ that a class may define and still make its batches as torch does."""
+
+INNER_PARTS = frozenset({"_get_iterator", "_iterator", "_index_sampler", "_auto_collation", "_dataset_kind"})
+"""Attributes of torch's loader by which it makes its iterator."""
 
 
 def consumer(index: Index, call: ast.Call) -> ConsumerSpec | None:
@@ -142,9 +162,31 @@ def of_class(index: Index, class_: ast.ClassDef) -> ConsumerSpec | None:
         for base in one.bases:
             found = of_name(full_name(index, base) or "")
             if found is not None and found.kind != "optimizer":
-                hands_on = found.kind == "loader" and all(map(_hands_on, with_bases(index, class_)))
-                return replace(found, is_open=not hands_on, parameters=())
+                is_plain = found.kind == "loader" and _is_plain(index, class_)
+                is_bare = is_plain and not any(_constructors(each) for each in with_bases(index, class_))
+                return replace(found, is_open=not is_plain, parameters=found.parameters if is_bare else ())
     return None
+
+
+def _is_plain(index: Index, class_: ast.ClassDef) -> bool:
+    """Whether a class that extends a loader makes its batches as that loader does with the same keywords."""
+    for one in with_bases(index, class_):
+        bases = [base for base in one.bases if called_class(index, base) is None]
+        are_known = all(of_name(full_name(index, base) or "") or last_name(base) == "object" for base in bases)
+        if one.decorator_list or one.keywords or not are_known or _sets_up_itself(one) or not _hands_on(one):
+            return False
+    return True
+
+
+def _sets_up_itself(class_: ast.ClassDef) -> bool:
+    """Whether a class defines how its batches come, or sets an argument of the loader past its constructor."""
+    names = {one.name for one in ast.walk(class_) if isinstance(one, ast.FunctionDef | ast.AsyncFunctionDef)}
+    written = [one for one in ast.walk(class_) if isinstance(one, ast.Name | ast.Attribute)]
+    names |= {last_name(one) for one in written if isinstance(one.ctx, ast.Store)}
+    is_changed = any(name in TORCHS_OWN | INNER_PARTS for name in names)
+    is_special = any(name.startswith("__") and name.endswith("__") and name not in HARMLESS for name in names)
+    by_name = {last_name(one) for one in written} & {"setattr", "__setattr__", "__dict__", "__class__", "vars"}
+    return is_changed or is_special or bool(by_name)
 
 
 def _config(call: ast.Call, name: str) -> ConsumerSpec | None:
@@ -156,18 +198,25 @@ def _config(call: ast.Call, name: str) -> ConsumerSpec | None:
 
 
 def _hands_on(class_: ast.ClassDef) -> bool:
-    """Whether a class that extends a loader gives it all keywords that it gets, and no number of workers of its own."""
-    methods = [one for one in class_.body if isinstance(one, ast.FunctionDef) and one.name in ("__init__", "__new__")]
+    """Whether a class that extends a loader gives it all keywords that it gets, and none of its own."""
+    methods = _constructors(class_)
     if not methods:
         return True
-    rest = methods[0].args.kwarg
+    taken = methods[0].args
+    rest = taken.kwarg
+    if TORCHS_OWN & {one.arg for one in (*taken.posonlyargs, *taken.args, *taken.kwonlyargs)}:
+        return False
     names = [one for one in ast.walk(methods[0]) if isinstance(one, ast.Name) and rest and one.id == rest.arg]
     calls = [one for one in ast.walk(methods[0]) if isinstance(one, ast.Call) and last_name(one.func) == "__init__"]
     if len(methods) > 1 or len(names) != 1 or len(calls) != 1:
         return False
     unpacked = [keyword.value for keyword in calls[0].keywords if keyword.arg is None]
     own = {keyword.arg for keyword in calls[0].keywords if keyword.arg is not None}
-    return unpacked == names and own <= HANDED_ON and len(calls[0].args) < len(HANDED_ON)
+    return unpacked == names and own <= HANDED_ON and len(calls[0].args) <= 1
+
+
+def _constructors(class_: ast.ClassDef) -> list[ast.FunctionDef]:
+    return [one for one in class_.body if isinstance(one, ast.FunctionDef) and one.name in ("__init__", "__new__")]
 
 
 def _loader_of_several(index: Index, func: ast.expr) -> ConsumerSpec | None:
