@@ -14,7 +14,10 @@ from autotune.report.gains import interval
 BUSY_SHARE = 0.75
 """Load per CPU before the run above which its times are called less true."""
 
-NO_MACHINE = "the machine is unknown: this Recording came without the run.json of its run"
+NO_MACHINE = (
+    "there is no run.json beside this Recording, as after a run that was interrupted: the machine is unknown, and so is "
+    "what was to be tried after the window"
+)
 
 
 def notes(evidence: Evidence, recordings: Sequence[Recording], declined: Sequence[Finding]) -> tuple[str, ...]:
