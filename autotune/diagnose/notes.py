@@ -15,7 +15,7 @@ BUSY_SHARE = 0.75
 """Load per CPU before the run above which its times are called less true."""
 
 NO_MACHINE = (
-    "there is no run.json beside this Recording, as after a run that was interrupted: the machine is unknown, and so is "
+    "there is no run.json beside this Recording, as after an interrupted run: the machine is unknown, and so is "
     "what was to be tried after the window"
 )
 
