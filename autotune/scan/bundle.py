@@ -7,6 +7,7 @@ bundles of their own; a file that trains nothing is none.
 from __future__ import annotations
 
 import ast
+import os
 import posixpath
 import re
 from collections import Counter
@@ -34,7 +35,6 @@ from autotune.scan import (
     jobs,
     least_memory,
     local_rank,
-    missing_modules,
     missing_scripts,
     pattern_facts,
     removed_names,
@@ -376,7 +376,8 @@ def _is_package(library: Library, folders: Sequence[str], names: Iterable[str]) 
     home, package = posixpath.join(*folders[:-1], ""), folders[-1]
     inner = [f"{home}{name.replace('.', '/')}" for name in names if name.partition(".")[0] == package]
     wanted = [f"{home}{package}/__init__.py", *(f"{one}.py" for one in inner if one != f"{home}{package}")]
-    return any((library.root / one).is_file() for one in wanted)
+    # Unlike Path.is_file, it takes a name that no system allows for one that is not there.
+    return any(os.path.isfile(library.root / one) for one in wanted)  # noqa: PTH113
 
 
 def _is_beside(library: Library, name: str, package: str) -> bool:
@@ -399,7 +400,7 @@ def _launches(library: Library, name: str) -> tuple[Launch, ...]:
 
 def of_launch(library: Library, launch: Launch) -> BundleFiles | None:
     """The bundle of a command; None when neither it nor what it names says anything about training. Of one that starts
-    a missing script, or one that lacks a module, that is all there is to say: what it asks for trains nothing."""
+    a missing script that is all there is to say: what it asks for trains nothing."""
     if (do_train := launch.flags.get("do_train")) and WORDS.get(str(do_train.value).lower()) is False:
         return None
     name = script_name(library, launch)
@@ -409,8 +410,6 @@ def of_launch(library: Library, launch: Launch) -> BundleFiles | None:
     found = [library.find(each, launch.file, (*DATA, "python"), is_wanted=True) for each in paths]
     named = list(dict.fromkeys(one for one in found if one is not None and one != name))
     script = _script(library, name, launch, named) if name is not None else None
-    if script is not None and (ends := _lacks_module(script)):
-        return BundleFiles((*script.files, launch.file), (), ends, (launch,), _top_imports(library, script.files[0]))
     configs = [one for one in _configs(library, named) if script is None or _is_consumed(one, script)]
     configs = [_under(library, launch, one) for one in configs]
     configs += [] if configs else _of_program(library, launch, named, script)
@@ -435,17 +434,10 @@ def _of_script(library: Library, name: str) -> BundleFiles | None:
     script = _script(library, name, None)
     if script is None or not (script.calls or script.facts):
         return None
-    if ends := _lacks_module(script):
-        return BundleFiles(script.files, (), ends, imports=_top_imports(library, name))
     calls = _with_named(library, script.calls)
     files = (*script.files, *(call.location.file for call in calls))
     imports = _top_imports(library, name)
     return BundleFiles(tuple(dict.fromkeys(files)), tuple(calls), script.facts, imports=imports)
-
-
-def _lacks_module(script: TrainingEntry) -> tuple[Fact, ...]:
-    """All there is to say of a script that ends where it imports a module which the project does not hold."""
-    return tuple(fact for fact in script.facts if fact.name == missing_modules.FOUND)
 
 
 def _of_config(library: Library, name: str) -> BundleFiles | None:

@@ -13,7 +13,7 @@ from autotune.catalogue.dialects import Version
 from autotune.model.evidence import RUN, Fact, Location
 from autotune.model.scanned import Bundle, Scanned
 from autotune.model.source import SCRIPTS
-from autotune.scan import kept_bundles, unrecognised
+from autotune.scan import kept_bundles, missing_modules, unrecognised
 from autotune.scan.bundle import BundleFiles, Progress, bundle, gather, no_progress
 from autotune.scan.declared import Declared
 from autotune.scan.declared import facts as software
@@ -21,7 +21,7 @@ from autotune.scan.files import FileSearch
 from autotune.scan.library import Library
 from autotune.scan.named_scripts import NamedScripts
 
-ASK_FOR_USE = ("arguments.removed", "code.lacks_module")
+ASK_FOR_USE = ("arguments.removed", missing_modules.FOUND)
 """The weight of these facts depends on whether anybody starts the script; for that all texts of a project are read."""
 
 OF_UNDECLARED = ("arguments.declared", "arguments.may_pass_num_items", "names.declared")
@@ -40,7 +40,7 @@ def read_bundles(
     library, declared = Library(real, {file.name: file for file in found.files}, exclude), Declared(real)
     # What is named is read anew: few files, of which the rest of the project says what they mean.
     kept = kept_bundles.load(library) if not found.named else None
-    gathered = gather(library, found.named, kept, progress or no_progress)
+    gathered = [_to_its_end(parts) for parts in gather(library, found.named, kept, progress or no_progress)]
     if kept is not None:
         kept.save()
     made = (library.attempt(parts.files[0], partial(_bundle, parts, library, declared, versions)) for parts in gathered)
@@ -49,6 +49,12 @@ def read_bundles(
     bundles = tuple(_with_use(one, parts, scripts, found.named) for parts, one in used if one is not None)
     notes = (*found.notes, *library.notes, *declared.notes)
     return Scanned(bundles, (*notes, *unrecognised.notes(found, bundles, notes)), found.num_files)
+
+
+def _to_its_end(parts: BundleFiles) -> BundleFiles:
+    """A bundle; of a script that ends where it imports a module which the project does not hold, that alone."""
+    ends = tuple(fact for fact in parts.facts if fact.name == missing_modules.FOUND)
+    return replace(parts, calls=(), facts=ends) if ends else parts
 
 
 def _with_use(made: Bundle, parts: BundleFiles, scripts: NamedScripts, named: Set[str]) -> Bundle:

@@ -85,6 +85,11 @@ def test_a_project_with_submodules_may_hold_it(tmp_path: Path) -> None:
     assert lacking(tmp_path, "run.sh", "python train_big.py\n") == []
 
 
+def test_a_folder_with_a_name_that_no_system_allows(tmp_path: Path) -> None:
+    assert lacking(tmp_path, "run.sh", f"python {'a' * 300}/train_big.py\n") == []
+    assert not any(one.is_bug for one in scan([tmp_path], root=tmp_path).notes)
+
+
 def test_a_cell_of_a_notebook_may_stand_anywhere(tmp_path: Path) -> None:
     cell = '{"cells": [{"cell_type": "code", "source": ["!python train_big.py"]}], "nbformat": 4}'
     assert lacking(tmp_path, "run.ipynb", cell) == []

@@ -16,11 +16,11 @@ from autotune.syntax.python import last_name
 OF_TRANSFORMERS = frozenset({"hf_trainer", "trl"})
 """Dialects of the Trainer and of those that extend it."""
 
-FIRST = re.compile(
-    r"^(is_(local_|world_)?(main_process|process_zero)|is_(main|master|rank_0|rank_zero)|should_save|(local_)?rank"
-    r"|(local_)?process_index|get_rank)$"
-)
-"""What a condition asks that holds in one process."""
+FIRST = re.compile(r"^(is_(local_|world_)?(main_process|process_zero)|is_(main|master|rank_0|rank_zero)|should_save)$")
+"""What is true in one process alone."""
+
+RANK = re.compile(r"^((local_)?rank|(local_)?process_index|get_rank)$")
+"""What is 0 in one process alone."""
 
 SHARDED = re.compile(r"deepspeed|zero_?(\d|stage)|fsdp|stage", re.IGNORECASE)
 """What a condition has in it that knows of sharded models."""
@@ -75,10 +75,16 @@ def _holds_in_one(test: ast.expr) -> bool:
     if isinstance(test, ast.BoolOp):
         return isinstance(test.op, ast.And) and any(map(_holds_in_one, test.values))
     if isinstance(test, ast.Compare):
-        is_zero = isinstance(test.comparators[0], ast.Constant) and test.comparators[0].value == 0
-        return len(test.ops) == 1 and isinstance(test.ops[0], ast.Eq) and is_zero and _is_first(test.left)
-    return _is_first(test) and not isinstance(test, ast.UnaryOp)
+        is_equal = len(test.ops) == 1 and isinstance(test.ops[0], ast.Eq)
+        return is_equal and _is_zero(test.comparators[0]) and RANK.match(_asked(test.left)) is not None
+    return FIRST.match(_asked(test)) is not None
 
 
-def _is_first(node: ast.expr) -> bool:
-    return FIRST.match(last_name(node.func if isinstance(node, ast.Call) else node)) is not None
+def _is_zero(node: ast.expr) -> bool:
+    """Whether this is the number 0; False is none."""
+    return isinstance(node, ast.Constant) and type(node.value) is int and node.value == 0
+
+
+def _asked(node: ast.expr) -> str:
+    """The name of what a condition asks; "" for anything but a name, an attribute or a call."""
+    return last_name(node.func if isinstance(node, ast.Call) else node)

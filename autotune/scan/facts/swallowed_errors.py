@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from autotune.model.evidence import Fact
 from autotune.model.source import NOTEBOOK
 from autotune.pycode.functions import called_function, with_callers
+from autotune.pycode.origins import origins
 from autotune.pycode.reachability import is_reached
 from autotune.scan.script.analysis import ScriptAnalysis, training_starts
 from autotune.syntax.python import last_name
@@ -16,8 +17,14 @@ from autotune.syntax.python import last_name
 BROAD = frozenset({"Exception", "BaseException"})
 """What every error of a training is; a handler of a RuntimeError is as broad for the errors of a step."""
 
-ENDS = re.compile(r"^_?(exit|abort|quit|kill|terminate)$|fail|crash", re.IGNORECASE)
+ENDS = re.compile(r"^_?(exit|abort|quit|kill|killpg|raise_signal|terminate)$|fail|crash", re.IGNORECASE)
 """How functions are called that end the process, or tell others that the run failed."""
+
+PARSER = re.compile(r"parser$", re.IGNORECASE)
+"""How what parses a command line is called, and its class: its `error` ends the process."""
+
+NOTES = frozenset({"append", "appendleft", "add", "extend", "insert", "put", "put_nowait", "set", "setdefault"})
+"""Methods that keep what they are given where others look: in a list, a set, a queue, an event."""
 
 SERVERS = frozenset({"gradio", "streamlit", "flask", "fastapi", "tkinter", "PyQt5", "PySide6", "unittest", "pytest"})
 """Packages whose programs go on after a training that failed."""
@@ -69,7 +76,8 @@ def _handlers_around(script: ScriptAnalysis, node: ast.AST, broad: frozenset[str
                 if not _is_broad(handler, broad):
                     continue
                 after = [*outer.orelse, *outer.finalbody, *_statements_behind(script, outer)]
-                if not any(_tells(script, one) for one in (*handler.body, *after)):
+                is_told = any(_tells(script, one, is_handler=True) for one in handler.body)
+                if not (is_told or any(_tells(script, one) for one in after)):
                     yield handler
                 break  # the first that catches an error has it
             return
@@ -89,9 +97,9 @@ def _statements_behind(script: ScriptAnalysis, node: ast.Try) -> Iterator[ast.st
             yield from block[block.index(node) + 1 :]
 
 
-def _tells(script: ScriptAnalysis, statement: ast.stmt) -> bool:
-    """Whether a statement may raise, end the process, leave the loop, train again, or note that something failed."""
-    index = script.view.index
+def _tells(script: ScriptAnalysis, statement: ast.stmt, *, is_handler: bool = False) -> bool:
+    """Whether a statement may raise, end the process, leave the loop, train again, or note that something failed; what
+    a handler calls is followed as far as the project's functions go."""
     for one in ast.walk(statement):
         if isinstance(one, ast.Raise | ast.Break | ast.Assign | ast.AugAssign | ast.NamedExpr):
             return True
@@ -99,13 +107,40 @@ def _tells(script: ScriptAnalysis, statement: ast.stmt) -> bool:
             return True
         if isinstance(one, ast.keyword) and one.arg == "exit_code":
             return True
-        if isinstance(one, ast.Call):
-            function = called_function(index, one)
-            does_more = function is not None and any(isinstance(each, ast.Raise) for each in ast.walk(function))
-            is_training = one in {*training_starts(script)}
-            if does_more or is_training or ENDS.search(last_name(one.func)):
-                return True
+        if isinstance(one, ast.Call) and (
+            _ends(script, one, is_handler=is_handler) or one in {*training_starts(script)}
+        ):
+            return True
     return False
+
+
+def _ends(script: ScriptAnalysis, call: ast.Call, *, is_handler: bool) -> bool:
+    """Whether a call ends the process, raises or notes that something failed, by itself or in a function of the
+    project; of a handler's, in the functions that this one calls too."""
+    seen: set[ast.AST] = set()
+    for one in (waiting := [call]):
+        if ENDS.search(last_name(one.func)) or _is_parser_error(script, one.func):
+            return True
+        if is_handler and isinstance(one.func, ast.Attribute) and one.func.attr in NOTES:
+            return True
+        function = called_function(script.view.index.at(one), one)
+        if function is not None and function not in seen:
+            seen.add(function)
+            inner = list(ast.walk(function))
+            script.view.index.work.spend(len(inner))
+            if any(isinstance(each, ast.Raise | ast.Global | ast.Nonlocal) for each in inner):
+                return True
+            waiting += [each for each in inner if isinstance(each, ast.Call) and (is_handler or one is call)]
+    return False
+
+
+def _is_parser_error(script: ScriptAnalysis, func: ast.expr) -> bool:
+    """`parser.error`, of an argparse.ArgumentParser by any name; not the `error` of a logger."""
+    if not isinstance(func, ast.Attribute) or func.attr != "error":
+        return False
+    made = (one.node for one in origins(script.view, func.value))
+    names = (last_name(one.func) for one in made if isinstance(one, ast.Call))
+    return any(map(PARSER.search, (last_name(func.value), *names)))
 
 
 def _is_in_loop(script: ScriptAnalysis, handler: ast.ExceptHandler) -> bool:

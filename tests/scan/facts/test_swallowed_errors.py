@@ -25,6 +25,10 @@ def tried(body: str, handler: str = PRINTS, catches: str = "except Exception as 
 
 
 OF_TRAINER = "trainer = Trainer(model)\ntrainer.train()\n"
+TELLS = "    tell(error)\n"
+DIES = "    die(error)\n"
+NOTES = "    errors.append(error)\n"
+SAYS = "if errors:\n    raise SystemExit(1)\n"
 IN_FUNCTION = f"def fit():\n{textwrap.indent(LOOP, '    ')}"
 
 
@@ -35,6 +39,9 @@ IN_FUNCTION = f"def fit():\n{textwrap.indent(LOOP, '    ')}"
         tried(OF_TRAINER, catches="except:", handler="    traceback.print_exc()\n"),
         tried(OF_TRAINER, handler="    shutil.rmtree(folder)\n    logger.exception('the run ended')\n"),
         tried(OF_TRAINER, catches="except (KeyboardInterrupt, Exception) as error:"),
+        tried(OF_TRAINER, handler="    logger.error('the run ended')\n"),
+        f"def tell(error):\n    print(error)\n    tell(error)\n{tried(OF_TRAINER, handler=TELLS)}",
+        tried(OF_TRAINER, after="runs.append('a')\n"),
         tried(LOOP),
         f"{IN_FUNCTION}{tried('fit()' + chr(10))}",
         f"def main():\n{textwrap.indent(tried(OF_TRAINER, handler='    return' + chr(10)), '    ')}\n"
@@ -63,7 +70,19 @@ def test_errors_of_the_training(text: str) -> None:
         tried(OF_TRAINER, catches="except Exception:\n    raise\nexcept BaseException as error:"),
         tried(OF_TRAINER, after="if not saved:\n    raise ValueError('nothing was saved')\n"),
         tried(OF_TRAINER, after="finally:\n    sys.exit(status)\n"),
-        f"def tell(error):\n    raise error\n{tried(OF_TRAINER, handler='    tell(error)' + chr(10))}",
+        tried(OF_TRAINER, handler="    parser.error(str(error))\n"),
+        f"options = argparse.ArgumentParser()\n{tried(OF_TRAINER, handler='    options.error(error)' + chr(10))}",
+        tried(OF_TRAINER, handler="    os.killpg(0, signal.SIGTERM)\n"),
+        tried(OF_TRAINER, handler="    signal.raise_signal(signal.SIGTERM)\n"),
+        tried(OF_TRAINER, handler="    errors.append(error)\n", after="if errors:\n    sys.exit(1)\n"),
+        f"errors = []\ndef main():\n{textwrap.indent(tried(OF_TRAINER, handler=NOTES), '    ')}main()\n{SAYS}",
+        tried(OF_TRAINER, handler="    self.failures.add(error)\n"),
+        tried(OF_TRAINER, handler="    queue.put(error)\n"),
+        f"def die(error):\n    print(error)\n    sys.exit(1)\n{tried(OF_TRAINER, handler=DIES)}",
+        f"def stop():\n    os._exit(1)\ndef die(error):\n    stop()\n{tried(OF_TRAINER, handler=DIES)}",
+        f"def tell(error):\n    errors.append(error)\n{tried(OF_TRAINER, handler=TELLS)}",
+        f"def die(error):\n    global status\n    status = 1\n{tried(OF_TRAINER, handler=DIES)}",
+        f"def tell(error):\n    raise error\n{tried(OF_TRAINER, handler=TELLS)}",
         f"for fold in range(5):\n{textwrap.indent(tried(OF_TRAINER), '    ')}",
         f"def fit():\n{textwrap.indent(tried(OF_TRAINER), '    ')}for fold in range(5):\n    fit()\n",
         f"import streamlit\n{tried(OF_TRAINER)}",
@@ -87,6 +106,7 @@ def stepped(handler: str, catches: str = "except RuntimeError as error:") -> str
         ("    if 'out of memory' in str(error):\n        torch.cuda.empty_cache()\n    print(error)\n", "a step"),
         ("    if 'out of memory' not in str(error):\n        raise\n", None),
         ("    num_skipped += 1\n", None),
+        ("    skipped.append((i, error))\n", None),
         ("    break\n", None),
     ],
 )
