@@ -118,12 +118,16 @@ def asked(shape: Shape, what: str) -> tuple[str, ...]:
     return {"folder": (".",), "script": (shape.script,), "script-and-config": (shape.script, *shape.configs)}[what]
 
 
+SILENT = {"hf_flags"}
+"""Of what `check` has nothing to say: its samples are made by a few operations, and its settings need a run."""
+
+
 @pytest.mark.parametrize("what", ["script", "script-and-config"])
 @pytest.mark.parametrize("shape", shapes(), ids=lambda shape: shape.name)
 def test_check_names_the_same_places_whatever_it_is_asked(shape: Shape, what: str, tmp_path: Path) -> None:
     root = lay_out(shape, tmp_path).root
     found = places(root, *asked(shape, "folder"))
-    assert found, "nothing is compared"
+    assert bool(found) is (shape.name not in SILENT), "nothing is compared"
     assert places(root, *asked(shape, what)) == found
 
 
