@@ -18,7 +18,7 @@ _OURS = (".autotune", SCRATCH)
 """How the names of our own folders begin."""
 
 _OBJECTS = os.path.join(".git", "objects")
-"""What a commit writes, in this project or in one that shares its objects: named by its contents, and nobody's file."""
+"""Git's own store: a commit writes into it, in this project or in a clone that shares it by hard links."""
 
 Look = tuple[int, ...]
 """Mode, inode, and for all but folders size and times (ns): a write changes one of them, and nobody can set ctime."""

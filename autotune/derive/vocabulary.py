@@ -1,4 +1,4 @@
-"""Embeddings of which but the first rows are used, and the layers that score all rows: what those beyond cost."""
+"""What the unused rows of an embedding cost, in the table and in the layers that score all of its rows."""
 
 from __future__ import annotations
 

@@ -23,7 +23,7 @@ def _note_of(recording: Recording) -> str:
     measured = Counter(ref for at, ref in steps if start_ns <= at < end_ns)
     known = {ref for at, ref in steps if at < end_ns}
     later = [(at, ref) for at, ref in steps if ref not in known]
-    # Optimizers that take turns, of which one begins late, are one training.
+    # Two optimizers that take turns are one training, also where the second begins late.
     if not measured or not later or any(at > later[0][0] for at, ref in steps if ref in measured):
         return ""
     most = measured.most_common(1)[0][0]
@@ -38,6 +38,6 @@ def _note_of(recording: Recording) -> str:
 
 
 def _place(recording: Recording, optimizer: int) -> str:
-    """File and line where it was made; "" of one that is not described."""
+    """File and line where it was made; "" where the Recording has no row for it."""
     site = next((row["site"] for row in recording.optimizers if row["id"] == optimizer), None)
     return f"{PurePath(site['file']).name}:{site['line']}" if site is not None else ""

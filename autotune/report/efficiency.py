@@ -14,7 +14,7 @@ LEAST_PADDING = 0.01
 """Of the tokens: less padding is not told apart."""
 
 MOST_COMPUTE = 0.9
-"""Of the step: a step that computes for more of it is not told apart from one of compute alone."""
+"""Of the step: above it, the time with compute alone is too close to the step's own to be told."""
 
 MOST_OTHER = 0.1
 """Of the step on CPUs, what runs in no phase: more of it may be compute that no model's call contains."""
@@ -25,7 +25,7 @@ COMPUTE = ("forward", "recompute", "backward", "optimizer")
 
 def parts(report: Report) -> Iterator[str]:
     """ "9.2 samples/s", "25,300 tokens/s (17,400 without padding)", "device busy 93 %", "MFU 41 %", "with compute alone
-    2.58 s/it"; what is unknown is left out."""
+    2.58 s/it"; without what is unknown."""
     if report.step is None:
         return
     yield from _throughput(report.step, " per process" if report.run.num_processes > 1 else "")

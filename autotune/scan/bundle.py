@@ -376,7 +376,7 @@ def _is_package(library: Library, folders: Sequence[str], names: Iterable[str]) 
     home, package = posixpath.join(*folders[:-1], ""), folders[-1]
     inner = [f"{home}{name.replace('.', '/')}" for name in names if name.partition(".")[0] == package]
     wanted = [f"{home}{package}/__init__.py", *(f"{one}.py" for one in inner if one != f"{home}{package}")]
-    # Unlike Path.is_file, it takes a name that no system allows for one that is not there.
+    # Path.is_file raises an error for a name that the system does not allow.
     return any(os.path.isfile(library.root / one) for one in wanted)  # noqa: PTH113
 
 

@@ -124,7 +124,7 @@ class Library(Struct):
     def has_folder(self, name: str) -> bool:
         """Whether there is a folder of this name below the root."""
         self.note_asked((f"{name}/",))
-        # Unlike Path.is_dir, it takes a name that no system allows for one that is not there.
+        # Path.is_dir raises an error for a name that the system does not allow.
         return os.path.isdir(self.root / name)  # noqa: PTH112
 
     def state(self, name: str) -> str:

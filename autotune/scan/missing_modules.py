@@ -52,7 +52,7 @@ MOST_BYTES = 1_000_000
 """Of a file of requirements, or of .gitignore; of a larger one nothing is known."""
 
 MOST_FOLLOWED = 200
-"""Modules that are followed from a script to one that lacks a module."""
+"""Most modules on the way from a script to an import of a missing module."""
 
 
 def facts(library: Library, views: Sequence[ScriptView]) -> Iterator[Fact]:
@@ -192,7 +192,7 @@ def _names_in(folder: Path) -> list[str] | None:
 
 
 def _is_there(file: Path) -> bool:
-    # Unlike Path.exists, it takes a name that no system allows for one that is not there.
+    # Path.exists raises an error for a name that the system does not allow.
     return os.path.exists(file)  # noqa: PTH110
 
 

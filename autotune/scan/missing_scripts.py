@@ -64,6 +64,6 @@ def _is_of_project(root: Path, launch: Launch, script: str) -> bool:
     first, _, rest = posixpath.normpath(script).partition("/")
     homes = [root, root / posixpath.dirname(launch.file)]
     folders = [home / first for home in homes] if rest else homes
-    # Unlike Path.is_dir, it takes a name that no system allows for one that is not there.
+    # Path.is_dir raises an error for a name that the system does not allow.
     there = (one for one in folders if os.path.isdir(one))  # noqa: PTH112
     return any(next(one.rglob("*.py") if rest else one.glob("*.py"), None) for one in there)

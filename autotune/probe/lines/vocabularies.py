@@ -1,4 +1,4 @@
-"""Tables of which a script's ids use but the first rows: the layers that score all rows compute the others in vain."""
+"""The largest id that each embedding gets, and the layers that score all of its rows: scores beyond it are wasted."""
 
 from __future__ import annotations
 
@@ -48,8 +48,8 @@ class Vocabularies:
         ]
 
     def _heads(self, table: Any) -> list[Any]:
-        """The layers with the table's own weights; else the one that has an output for each row, where no other has as
-        many and it has not as many inputs: layers inside of a model may be as wide as the table has rows."""
+        """The layers that share the table's weights. Without any, the only layer with an output for each row of the
+        table; none where it also has as many inputs, as layers inside of a model have."""
         tied = [layer for layer in self._layers.values() if layer.weight is table.weight]
         alike = [layer for layer in self._layers.values() if layer.out_features == table.num_embeddings]
         is_head = len(alike) == 1 and alike[0].in_features != alike[0].out_features

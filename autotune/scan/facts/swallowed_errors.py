@@ -144,7 +144,7 @@ def _is_parser_error(script: ScriptAnalysis, func: ast.expr) -> bool:
 
 
 def _is_in_loop(script: ScriptAnalysis, handler: ast.ExceptHandler) -> bool:
-    """Whether runs follow one another, of which one that fails shall not end the others."""
+    """Whether it lies in a loop over several runs, where a failed run shall not end the others."""
     index = script.view.index
     uses = with_callers(index, index.parents[handler])
     return any(isinstance(outer, LOOPS) for use in uses for outer in index.ancestors_in_function(use))
